@@ -42,6 +42,20 @@ struct PolicyNeeds {
   bool attention() const { return last_row_group || last_row_layer || attention_received || window > 0; }
 };
 
+class Policy;
+
+// A policy as its user names it: `keydiff:anchor=mean,recent=0.1`.
+struct PolicySpec {
+  std::string name;
+  std::map<std::string, std::string> options;
+  // A policy of its user's own, which the registry does not know: `name` and `options` describe it. Its runs
+  // are called `label`.
+  std::shared_ptr<const Policy> own = nullptr;
+  std::string label = {};
+
+  const std::string& run_name() const { return label.empty() ? name : label; }
+};
+
 // An eviction policy: a score per cached row, of which the largest are kept, and rows that are kept whatever
 // they score. One object serves every layer and head of a run and keeps no state between calls.
 class Policy {
@@ -66,6 +80,13 @@ class Policy {
 
   // Ends a `score` that is under way, which then throws Cancelled, as does every later one. From any thread.
   virtual void cancel() const {}
+
+  // What the registry made it by, with every option; without a name where its user made it.
+  const PolicySpec& spec() const { return spec_; }
+
+ private:
+  friend std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed);
+  PolicySpec spec_;
 };
 
 // N, the rows that a policy keeps per KV head: the same number for all prompts, or a share of each one's
@@ -85,18 +106,6 @@ struct Budget {
 
   std::int64_t rows = 0;  // 0: `share` holds
   double share = 0;       // of the prompt's tokens, 0 < share <= 1
-};
-
-// A policy as its user names it: `keydiff:anchor=mean,recent=0.1`.
-struct PolicySpec {
-  std::string name;
-  std::map<std::string, std::string> options;
-  // A policy of its user's own, which the registry does not know: `name` and `options` describe it. Its runs
-  // are called `label`.
-  std::shared_ptr<const Policy> own = nullptr;
-  std::string label = {};
-
-  const std::string& run_name() const { return label.empty() ? name : label; }
 };
 
 // One option that a policy takes.

@@ -141,8 +141,11 @@ class OwnPolicy final : public Policy {
 std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed) {
   if (spec.own != nullptr) return std::make_unique<OwnPolicy>(spec.own);
   const PolicyDefinition& definition = definition_of(spec.name);
-  const PolicySpec filled = complete(definition, spec, seed);
-  return definition.make == nullptr ? nullptr : definition.make(filled);
+  if (definition.make == nullptr) return nullptr;
+  PolicySpec filled = complete(definition, spec, seed);
+  auto policy = definition.make(filled);
+  policy->spec_ = std::move(filled);
+  return policy;
 }
 
 PolicySpec with_defaults(const PolicySpec& spec, std::uint64_t seed) {

@@ -259,10 +259,12 @@ RotaryTable AtenLayer::query_table(const RotaryTable& table, int64_t first_posit
 AttentionOutput AtenLayer::attend(const AttentionWants& wants) { return aten_attend(input_, wants); }
 
 // Keys that are rotated by place are given as attention has seen them.
-HostRows AtenLayer::cached_rows(RowPart part) const {
-  if (part == RowPart::kValues) return on_host(cache_.values());
-  return on_host(cache_positions_ ? input_.keys : cache_.keys());
+at::Tensor AtenLayer::cached_tensor(RowPart part) const {
+  if (part == RowPart::kValues) return cache_.values();
+  return cache_positions_ ? input_.keys : cache_.keys();
 }
+
+HostRows AtenLayer::cached_rows(RowPart part) const { return on_host(cached_tensor(part)); }
 
 HostRows AtenLayer::block_rows(RowPart part) const {
   return on_host(part == RowPart::kKeys ? input_.new_keys : input_.new_values);

@@ -65,6 +65,7 @@ class AtenLayer : public LayerArithmetic {
   AttentionOutput attend(const AttentionWants& wants) override;
   HostRows cached_rows(RowPart part) const override;
   HostRows block_rows(RowPart part) const override;
+  at::Tensor cached_tensor(RowPart part) const override;
   HostRows block_queries() const override;
   std::int64_t n_queries() const override { return input_.queries.size(1); }
   void end_block() override;

@@ -53,6 +53,9 @@ class LayerArithmetic {
   // Rows of every KV head: all that are cached, and those of the block's own tokens before any is evicted.
   virtual HostRows cached_rows(RowPart part) const = 0;
   virtual HostRows block_rows(RowPart part) const = 0;
+  // All that are cached where they lie, past a head's own anything finite: (n_kv_heads, rows of the fullest,
+  // head_dim); undefined where every head's lie by themselves. Valid until the layer's next change.
+  virtual at::Tensor cached_tensor(RowPart /*part*/) const { return {}; }
   // The block's queries: (n, head_dim) of every query head.
   virtual HostRows block_queries() const = 0;
   virtual std::int64_t n_queries() const = 0;  // of the block

@@ -1,0 +1,363 @@
+#include "capture/inference/tensor_policy.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/avg_pool1d.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/kthvalue.h>
+#include <ATen/ops/linalg_eigh.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "analysis/policies/registry.hpp"
+#include "analysis/splitmix.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+using analysis::PolicySpec;
+using std::int64_t;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Products of two bytes' keys with float32 are exact enough in float32; of float32 keys in float64.
+at::ScalarType product_dtype(const at::Tensor& keys) {
+  return keys.scalar_type() == at::kFloat ? at::kDouble : at::kFloat;
+}
+
+at::Tensor doubles(const at::Tensor& rows) { return rows.to(at::kDouble); }
+
+// x / y, 0 where y is.
+at::Tensor quotient(const at::Tensor& x, const at::Tensor& y) {
+  return at::where(y == 0, at::zeros_like(y), x / y);
+}
+
+// The last rows of each head, as many as analysis::force_recent marks.
+at::Tensor recent_rows(const TensorPolicyInput& input, int64_t n_recent) {
+  const int64_t n = input.n_rows(), first = n - std::min({n_recent, input.budget, n});
+  return (at::arange(n, input.keys.options().dtype(at::kLong)) >= first).expand({input.n_heads(), n});
+}
+
+double number(const PolicySpec& spec, const std::string& key) { return std::stod(spec.options.at(key)); }
+
+int64_t whole_number(const PolicySpec& spec, const std::string& key) {
+  return std::stoll(spec.options.at(key));
+}
+
+class KeyDiff final : public TensorPolicy {
+ public:
+  explicit KeyDiff(const PolicySpec& spec)
+      : anchor_(spec.options.at("anchor")),
+        metric_(spec.options.at("metric")),
+        recent_(number(spec, "recent")) {}
+
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    const at::Tensor& keys = input.keys;
+    if (metric_ == "cosine" && anchor_ == "mean") return score_by_mean(keys);
+    const at::Tensor wide = doubles(keys), anchor = anchor_of(wide);
+    if (metric_ == "euclidean") return (wide - anchor).norm(2, {2});
+    const at::Tensor products = (wide * anchor).sum(2);
+    if (metric_ == "dot") return -products;
+    const at::Tensor norms = wide.norm(2, {2}) * anchor.norm(2, {2});
+    if (anchor_ != "pairwise") return -quotient(products, norms);
+    // Eq. 7 by the anchor: see analysis::KeyDiff.
+    return -quotient(products * anchor.norm(2, {2}) * input.n_rows(), norms);
+  }
+
+  at::Tensor forced(const TensorPolicyInput& input) const override {
+    const int64_t n = analysis::round_half_up(recent_, input.budget);
+    return n > 0 ? recent_rows(input, n) : at::Tensor();
+  }
+
+ private:
+  at::Tensor anchor_of(const at::Tensor& keys) const {
+    if (anchor_ == "mean") return keys.mean(1, true);
+    if (anchor_ == "median") {
+      const at::Tensor sorted = std::get<0>(keys.sort(1));
+      const int64_t n = keys.size(1);
+      return (sorted.narrow(1, (n - 1) / 2, 1) + sorted.narrow(1, n / 2, 1)) / 2;
+    }
+    return quotient(keys, keys.norm(2, {2}, true).expand_as(keys)).mean(1, true);
+  }
+
+  // What every block of every run waits for: the keys are read as they lie.
+  static at::Tensor score_by_mean(const at::Tensor& keys) {
+    const at::ScalarType dtype = product_dtype(keys);
+    const at::Tensor anchor = keys.mean(1, true, dtype);
+    const at::Tensor norms = keys.norm(2, {2}, false, dtype) * anchor.norm(2, {2});
+    return -quotient((keys * anchor).sum(2), norms).to(at::kDouble);
+  }
+
+  std::string anchor_, metric_;
+  double recent_;
+};
+
+class Manifold final : public TensorPolicy {
+ public:
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    const at::Tensor keys = doubles(input.keys);
+    return (keys - keys.mean(1, true)).norm(2, {2});
+  }
+};
+
+class L2Norm final : public TensorPolicy {
+ public:
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    return -five_digits(doubles(input.keys).norm(2, {2}));
+  }
+
+ private:
+  // As analysis::L2Norm rounds.
+  static at::Tensor five_digits(const at::Tensor& norms) {
+    constexpr int kDigits = 5;
+    const at::Tensor some = at::where(norms == 0, at::full({}, 1.0, norms.options()), norms);
+    const at::Tensor exponent = some.log10().floor_().sub_(kDigits - 1);
+    const at::Tensor unit = at::full({}, 10.0, norms.options()).pow(exponent.abs());
+    return at::where(exponent < 0, (norms * unit).round_() / unit, (norms / unit).round_() * unit);
+  }
+};
+
+class Leverage final : public TensorPolicy {
+ public:
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    constexpr double kSmallestEigenvalue = 1e-10;  // of the largest
+    const at::Tensor keys = doubles(input.keys);
+    const auto [values, vectors] = at::linalg_eigh(at::bmm(keys.transpose(1, 2), keys));
+    const at::Tensor cut = values.amax(1, true) * kSmallestEigenvalue;
+    const at::Tensor weight = at::where(values > cut, values.rsqrt(), at::zeros_like(values));
+    return at::bmm(keys, vectors * weight.unsqueeze(1)).square_().sum(2);
+  }
+};
+
+class Cur final : public TensorPolicy {
+ public:
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    return doubles(input.keys).square_().sum(2) * doubles(input.values).square_().sum(2);
+  }
+};
+
+// See analysis::LogDet; a step takes a row of every head.
+class LogDet final : public TensorPolicy {
+ public:
+  explicit LogDet(const PolicySpec& spec) : ridge_(number(spec, "ridge")) {}
+
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    constexpr double kTaken = -std::numeric_limits<double>::max();
+    const at::Tensor keys = doubles(input.keys), squares = keys.square().sum(2);  // (h, n, d), (h, n)
+    const at::Tensor mean_square = squares.mean(1, true) / keys.size(2);
+    const at::Tensor lambda = at::where(mean_square == 0, at::full({}, 1.0, keys.options()),
+                                        mean_square * ridge_);
+    at::Tensor inverse = at::eye(keys.size(2), keys.options()) / lambda.unsqueeze(2);  // (h, d, d)
+    at::Tensor rest = squares / lambda, scores = at::zeros_like(rest);
+    at::Tensor ceiling = at::full({input.n_heads(), 1}, kInfinity, keys.options());
+    for (int64_t taken = 0; taken < input.n_rows(); ++taken) {
+      const auto [largest, best] = rest.max(1, true);
+      const at::Tensor most = largest.clamp_min(0);
+      ceiling = at::minimum(ceiling, most.log1p());
+      scores.scatter_(1, best, ceiling);
+      const at::Tensor key = keys.gather(1, best.unsqueeze(2).expand({-1, -1, keys.size(2)}));  // (h, 1, d)
+      const at::Tensor u = at::bmm(inverse, key.transpose(1, 2)) / (most + 1).sqrt_().unsqueeze(2);
+      inverse.sub_(u * u.transpose(1, 2));
+      const at::Tensor is_taken = rest == kTaken;
+      rest = (rest - at::bmm(keys, u).squeeze(2).square_()).clamp_min_(0).masked_fill_(is_taken, kTaken);
+      rest.scatter_(1, best, kTaken);
+    }
+    return scores;
+  }
+
+ private:
+  double ridge_;
+};
+
+class H2o final : public TensorPolicy {
+ public:
+  explicit H2o(const PolicySpec& spec)
+      : recent_(number(spec, "recent")), normalize_(spec.options.at("normalize") == "1") {}
+
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    if (!normalize_) return input.attention_received;
+    return input.attention_received / input.attention_queries.clamp_min(1);
+  }
+
+  at::Tensor forced(const TensorPolicyInput& input) const override {
+    const int64_t n = analysis::round_half_up(recent_, input.budget);
+    return n > 0 ? recent_rows(input, n) : at::Tensor();
+  }
+
+ private:
+  double recent_;
+  bool normalize_;
+};
+
+class Tova final : public TensorPolicy {
+ public:
+  explicit Tova(const PolicySpec& spec) : whole_layer_(spec.options.at("heads") == "all") {}
+
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    if (!whole_layer_) return doubles(input.last_row_group);
+    return doubles(input.last_row_layer).expand({input.n_heads(), -1});
+  }
+
+ private:
+  bool whole_layer_;
+};
+
+class SnapKv final : public TensorPolicy {
+ public:
+  explicit SnapKv(const PolicySpec& spec)
+      : kernel_(whole_number(spec, "kernel")), recent_(whole_number(spec, "recent")) {}
+
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    return at::avg_pool1d(doubles(input.window_sums), kernel_, 1, kernel_ / 2);
+  }
+
+  at::Tensor forced(const TensorPolicyInput& input) const override { return recent_rows(input, recent_); }
+
+ private:
+  int64_t kernel_, recent_;
+};
+
+class Sink final : public TensorPolicy {
+ public:
+  explicit Sink(const PolicySpec& spec) : first_(whole_number(spec, "first")) {}
+
+  bool reads_positions() const override { return true; }
+  at::Tensor score(const TensorPolicyInput& input) const override { return doubles(input.positions); }
+
+  at::Tensor forced(const TensorPolicyInput& input) const override {
+    const at::Tensor row = at::arange(input.n_rows(), input.positions.options());
+    return (input.positions < first_).logical_and_(row < input.budget);
+  }
+
+ private:
+  int64_t first_;
+};
+
+// The draws of analysis::uniform_draw, to the bit.
+class Random final : public TensorPolicy {
+ public:
+  explicit Random(const PolicySpec& spec) : seed_(std::stoull(spec.options.at("seed"))) {}
+
+  bool reads_positions() const override { return true; }
+  at::Tensor score(const TensorPolicyInput& input) const override {
+    const std::uint64_t of_layer =
+        analysis::splitmix(analysis::splitmix(seed_) ^ static_cast<std::uint32_t>(input.layer));
+    at::Tensor of_heads = at::empty({input.n_heads(), 1}, at::TensorOptions().dtype(at::kLong));
+    auto* hash = of_heads.mutable_data_ptr<int64_t>();
+    for (int64_t head = 0; head < input.n_heads(); ++head)
+      hash[head] = static_cast<int64_t>(
+          analysis::splitmix(of_layer ^ static_cast<std::uint32_t>(input.first_head + head)));
+    const at::Tensor bits = splitmix(of_heads.to(input.positions.device()).bitwise_xor(input.positions));
+    return doubles(shifted(bits, 11)) * 0x1p-53;
+  }
+
+ private:
+  // To the right, as if the numbers had no sign.
+  static at::Tensor shifted(const at::Tensor& bits, int n) {
+    const auto mask = static_cast<int64_t>(~std::uint64_t{0} >> n);
+    return bits.bitwise_right_shift(n).bitwise_and(mask);
+  }
+
+  static at::Tensor splitmix(at::Tensor x) {
+    x = x + static_cast<int64_t>(analysis::kSplitmixStep);
+    x = x.bitwise_xor(shifted(x, 30)) * static_cast<int64_t>(0xbf58476d1ce4e5b9u);
+    x = x.bitwise_xor(shifted(x, 27)) * static_cast<int64_t>(0x94d049bb133111ebu);
+    return x.bitwise_xor(shifted(x, 31));
+  }
+
+  std::uint64_t seed_;
+};
+
+template <typename T>
+std::unique_ptr<const TensorPolicy> make(const PolicySpec& spec) {
+  if constexpr (std::is_constructible_v<T, const PolicySpec&>)
+    return std::make_unique<const T>(spec);
+  else
+    return std::make_unique<const T>();
+}
+
+}  // namespace
+
+std::unique_ptr<const TensorPolicy> tensor_policy(const PolicySpec& spec) {
+  using Make = std::unique_ptr<const TensorPolicy> (*)(const PolicySpec&);
+  static const std::map<std::string, Make, std::less<>> kPolicies{
+      {"keydiff", make<KeyDiff>}, {"manifold", make<Manifold>}, {"l2norm", make<L2Norm>},
+      {"leverage", make<Leverage>}, {"cur", make<Cur>}, {"logdet", make<LogDet>}, {"h2o", make<H2o>},
+      {"tova", make<Tova>}, {"snapkv", make<SnapKv>}, {"sink", make<Sink>}, {"random", make<Random>}};
+  const auto known = kPolicies.find(spec.name);
+  return known == kPolicies.end() ? nullptr : known->second(spec);
+}
+
+namespace {
+
+// What comes to the host of each head: whether its scores are finite, the rows that stay, those that go, and
+// the margins of these.
+at::Tensor packed(const at::Tensor& scores, const at::Tensor& rows, const at::Tensor& margins) {
+  return at::cat({scores.isfinite().all(1, true).to(at::kInt), rows.to(at::kInt), margins.view(at::kInt)}, 1)
+      .to(at::kCPU);
+}
+
+analysis::Selection unpacked(const std::int32_t* next, int64_t budget, int64_t n_evicted) {
+  analysis::Selection selection;
+  selection.retained.assign(next, next + budget);
+  next += budget;
+  selection.evicted.assign(next, next + n_evicted);
+  next += n_evicted;
+  std::ranges::transform(std::span(next, static_cast<std::size_t>(n_evicted)),
+                         std::back_inserter(selection.margin),
+                         [](std::int32_t bits) { return std::bit_cast<float>(bits); });
+  return selection;
+}
+
+// Says which score is not finite.
+void refuse(const at::Tensor& scores, int64_t budget) {
+  const at::Tensor here = scores.to(at::kCPU).contiguous();
+  const std::span<const double> of_head(here.const_data_ptr<double>(), static_cast<std::size_t>(here.numel()));
+  analysis::select_rows(of_head, std::vector<std::uint8_t>(of_head.size()), budget);
+}
+
+}  // namespace
+
+std::vector<analysis::Selection> select_rows(const at::Tensor& scores, const at::Tensor& forced,
+                                             int64_t budget) {
+  const at::Tensor open = forced.defined() ? scores.masked_fill(forced, kInfinity) : scores;
+  const int64_t n_evicted = scores.size(1) - budget;
+  const at::Tensor threshold = std::get<0>(at::kthvalue(open, n_evicted + 1, 1, true));
+  const at::Tensor above = open > threshold, tie = open == threshold;
+  const at::Tensor n_ties = budget - above.sum(1, true);
+  const at::Tensor keep = above.logical_or(tie.logical_and(tie.cumsum(1) <= n_ties));
+  // Stable: those that stay and those that go are each in order of time.
+  const at::Tensor rows = std::get<1>(at::sort(keep.logical_not(), std::optional<bool>(true), 1));
+  const at::Tensor lowest = threshold.masked_fill(threshold.isinf(), std::numeric_limits<double>::quiet_NaN());
+  const at::Tensor margins = lowest - scores.gather(1, rows.narrow(1, budget, n_evicted));
+  const at::Tensor all = packed(scores, rows, margins.to(at::kFloat));
+  std::vector<analysis::Selection> selections;
+  for (int64_t head = 0; head < all.size(0); ++head) {
+    const std::int32_t* of_head = all.const_data_ptr<std::int32_t>() + head * all.size(1);
+    if (*of_head == 0) refuse(scores[head], budget);
+    selections.push_back(unpacked(of_head + 1, budget, n_evicted));
+  }
+  return selections;
+}
+
+}  // namespace keyscope::capture

@@ -1,0 +1,196 @@
+// Policies as operations on tensors, against the same policies of the registry, row by row.
+
+#include "capture/inference/tensor_policy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/policies/registry.hpp"
+#include "base/errors.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kHeads = 3, kRows = 61, kWidth = 24, kLayer = 5, kFirstHead = 2;
+
+// Rows of some heads with all that a policy may ask for: some rows are alike, one is zero.
+struct PolicyRows {
+  explicit PolicyRows(at::ScalarType dtype) {
+    std::mt19937_64 random(41);
+    std::normal_distribution<float> normal;
+    keys = at::empty({kHeads, kRows, kWidth});
+    values = at::empty({kHeads, kRows, kWidth});
+    for (at::Tensor* rows : {&keys, &values}) {
+      std::generate_n(rows->mutable_data_ptr<float>(), rows->numel(), [&] { return 0.4F + normal(random); });
+      rows->select(1, 9).copy_(rows->select(1, 4));
+      rows->select(1, 60).copy_(rows->select(1, 4));
+      rows->select(1, 30).zero_();
+      *rows = rows->to(dtype);
+    }
+    std::uniform_real_distribution<float> weight(0, 1);
+    for (int head = 0; head < kHeads; ++head) {
+      std::vector<std::int32_t> of_head(kRows);
+      std::int32_t position = head;
+      for (std::int32_t& at : of_head) at = position += 1 + static_cast<std::int32_t>(random() % 3);
+      positions.push_back(of_head);
+      last_row.emplace_back(kRows);
+      received.emplace_back(kRows);
+      queries.emplace_back(kRows);
+      window.emplace_back(kRows);
+      for (int row = 0; row < kRows; ++row) {
+        last_row.back()[row] = weight(random);
+        received.back()[row] = 9 * weight(random);
+        queries.back()[row] = static_cast<std::int32_t>(random() % 40);
+        window.back()[row] = std::round(4 * weight(random)) / 4;
+      }
+    }
+  }
+
+  template <typename T>
+  static at::Tensor tensor(const std::vector<std::vector<T>>& of_heads, at::ScalarType dtype) {
+    std::vector<at::Tensor> heads;
+    for (const auto& head : of_heads) heads.push_back(at::tensor(head).to(dtype));
+    return at::stack(heads);
+  }
+
+  TensorPolicyInput there(std::int64_t budget) const {
+    TensorPolicyInput input{.budget = budget, .layer = kLayer, .first_head = kFirstHead};
+    input.keys = keys;
+    input.values = values;
+    input.positions = tensor(positions, at::kLong);
+    input.last_row_group = tensor(last_row, at::kFloat);
+    input.last_row_layer = input.last_row_group[0];
+    input.attention_received = tensor(received, at::kDouble);
+    input.attention_queries = tensor(queries, at::kLong);
+    input.window_sums = tensor(window, at::kFloat);
+    return input;
+  }
+
+  // What the policy itself makes of one head.
+  struct OnHost {
+    std::vector<double> scores;
+    std::vector<std::uint8_t> forced;
+  };
+  OnHost on_host(const analysis::Policy& policy, int head, std::int64_t budget) const {
+    const at::Tensor wide_keys = keys[head].to(at::kFloat), wide_values = values[head].to(at::kFloat);
+    const analysis::PolicyInput input{
+        .keys = view_rows(wide_keys.const_data_ptr<float>(), kRows, kWidth),
+        .values = view_rows(wide_values.const_data_ptr<float>(), kRows, kWidth),
+        .positions = positions[head],
+        .n_new_rows = 8,
+        .budget = budget,
+        .layer = kLayer,
+        .kv_head = kFirstHead + head,
+        .last_row_group = last_row[head],
+        .last_row_layer = last_row[0],
+        .attention_received = received[head],
+        .attention_queries = queries[head],
+        .window_sums = window[head]};
+    OnHost made{std::vector<double>(kRows), std::vector<std::uint8_t>(kRows)};
+    policy.score(input, made.scores);
+    policy.force(input, budget, made.forced);
+    return made;
+  }
+
+  at::Tensor keys, values;
+  std::vector<std::vector<std::int32_t>> positions, queries;
+  std::vector<std::vector<float>> last_row, window;
+  std::vector<std::vector<double>> received;
+};
+
+class TensorPolicies : public ::testing::TestWithParam<std::tuple<std::string, at::ScalarType>> {};
+
+TEST_P(TensorPolicies, ScoreAndKeepWhatTheRegistrysDo) {
+  const auto& [text, dtype] = GetParam();
+  const PolicyRows rows(dtype);
+  const auto policy = analysis::make_policy(analysis::parse_policy(text), 7);
+  const auto on_tensors = tensor_policy(policy->spec());
+  ASSERT_NE(on_tensors, nullptr);
+  for (const std::int64_t budget : {1, 3, 20, 60}) {
+    const TensorPolicyInput input = rows.there(budget);
+    const at::Tensor scores = on_tensors->score(input), forced = on_tensors->forced(input);
+    const auto selections = select_rows(scores, forced, budget);
+    for (int head = 0; head < kHeads; ++head) {
+      const PolicyRows::OnHost expected = rows.on_host(*policy, head, budget);
+      for (int row = 0; row < kRows; ++row) {
+        const double score = expected.scores[row];
+        ASSERT_NEAR(scores[head][row].item<double>(), score, 2e-6 * std::max(1.0, std::abs(score)))
+            << "head " << head << ", row " << row;
+        ASSERT_EQ(forced.defined() && forced[head][row].item<bool>(), expected.forced[row] != 0);
+      }
+      if (text != "leverage") {  // whose scores come from a matrix product, which has ways of its own at its ends
+        EXPECT_EQ(scores[head][4].item<double>() == scores[head][60].item<double>(),
+                  expected.scores[4] == expected.scores[60]);
+      }
+      const auto kept = analysis::select_rows(expected.scores, expected.forced, budget);
+      EXPECT_EQ(selections[head].retained, kept.retained);
+      EXPECT_EQ(selections[head].evicted, kept.evicted);
+      ASSERT_EQ(selections[head].margin.size(), kept.margin.size());
+      for (std::size_t i = 0; i < kept.margin.size(); ++i)
+        EXPECT_TRUE(std::abs(selections[head].margin[i] - kept.margin[i]) <= 4e-6F * (1 + kept.margin[i]) ||
+                    (std::isnan(selections[head].margin[i]) && std::isnan(kept.margin[i])))
+            << selections[head].margin[i] << " for " << kept.margin[i];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, TensorPolicies,
+    ::testing::Combine(
+        ::testing::Values("keydiff", "keydiff:recent=0.1", "keydiff:anchor=normalized-mean",
+                          "keydiff:anchor=median", "keydiff:anchor=pairwise", "keydiff:metric=dot",
+                          "keydiff:metric=euclidean", "keydiff:anchor=median,metric=dot",
+                          "keydiff:anchor=normalized-mean,metric=euclidean", "manifold", "l2norm", "leverage",
+                          "cur", "logdet", "logdet:ridge=0.01", "h2o", "h2o:recent=0.5", "h2o:normalize=1",
+                          "tova", "tova:heads=all", "snapkv", "snapkv:window=4,kernel=5,recent=2",
+                          "snapkv:kernel=201,recent=0", "sink", "sink:first=40", "random", "random:seed=3"),
+        ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf)),
+    [](const auto& test) {
+      std::string name = std::get<0>(test.param) + "_" + c10::toString(std::get<1>(test.param));
+      std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+      return name;
+    });
+
+TEST(TensorPolicy, EveryPolicyOfTheRegistryHasOne) {
+  for (const auto& entry : analysis::registered_policies())
+    EXPECT_EQ(tensor_policy({entry.name, analysis::with_defaults({entry.name, {}}, 1).options}) == nullptr,
+              entry.name == "none")
+        << entry.name;
+}
+
+TEST(SelectRows, KeepsTheEarlierOfEqualScores) {
+  const at::Tensor scores = at::tensor({1., 2., 2., 0., 2., 5., 5., 5., 5., 5.}, at::dtype(at::kDouble)).view({2, 5});
+  const auto selections = select_rows(scores, {}, 2);
+  EXPECT_THAT(selections[0].retained, ::testing::ElementsAre(1, 2));
+  EXPECT_THAT(selections[0].evicted, ::testing::ElementsAre(0, 3, 4));
+  EXPECT_THAT(selections[0].margin, ::testing::ElementsAre(1, 2, 0));
+  EXPECT_THAT(selections[1].retained, ::testing::ElementsAre(0, 1));
+}
+
+TEST(SelectRows, SaysWhichScoreIsNotFinite) {
+  at::Tensor scores = at::tensor({1., 2., 3., 4.}, at::dtype(at::kDouble)).view({1, 4});
+  scores[0][2] = std::nan("");
+  try {
+    select_rows(scores, {}, 2);
+    FAIL() << "taken";
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the score of row 2 is nan"));
+  }
+}
+
+}  // namespace
+}  // namespace keyscope::capture
