@@ -3,15 +3,20 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/logaddexp.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
@@ -28,6 +33,7 @@ using std::int64_t;
 struct Ranges {
   std::vector<VisibleRows> heads;
   at::Tensor begin, end;  // (n_kv_heads, 1, n, 1) int32
+  bool alike = true;      // the same of every head
 
   Ranges(const AtenAttentionInput& input, int64_t n) {
     const auto n_heads = static_cast<int64_t>(input.positions.size());
@@ -41,6 +47,8 @@ struct Ranges {
     const at::Tensor there = both.to(input.queries.device());
     begin = there[0];
     end = there[1];
+    for (const VisibleRows& head : heads)
+      alike = alike && head.begin == heads.front().begin && head.end == heads.front().end;
   }
 
   // Rows [first, last) are all that queries [query, query + n) of any head see: later queries see no older
@@ -76,12 +84,18 @@ class AtenAttention {
         head_dim_(input.queries.size(2)),
         n_kv_heads_(input.keys.size(0)),
         n_rows_(input.keys.size(1)),
-        ranges_(input, n_) {}
+        ranges_(input, n_),
+        fused_(may_fuse()) {}
 
   AttentionOutput run() {
     prepare();
-    const int64_t step = std::clamp<int64_t>(tile_scores_ / (n_heads_ * n_rows_), 1, n_);
-    for (int64_t query = 0; query < n_; query += step) run_tile(query, std::min(step, n_ - query));
+    if (fused_) for_tiles(mask_heads() * group(), [&](const Tile& tile) { mix_fused(tile); });
+    if (!fused_ || wants_weights())
+      for_tiles(n_heads_, [&](Tile tile) {
+        weigh(tile);
+        if (!fused_) mix(tile);
+        take_statistics(tile);
+      });
     bring_statistics();
     return std::move(output_);
   }
@@ -109,14 +123,92 @@ class AtenAttention {
     if (wants_.column_sums) sums_.sinks = at::zeros({n_heads_}, doubles);
   }
 
-  void run_tile(int64_t query, int64_t n) {
-    const auto [first, last] = ranges_.of_any(query, n);
-    Tile tile{query, n, first, last - first, {}};
-    at::Tensor scores = score(tile);
-    weigh(tile, scores);
-    const at::Tensor mixed = mix(tile).view({n_heads_, n, head_dim_}).transpose(0, 1);
-    output_.output.narrow(0, query, n).view({n, n_heads_, head_dim_}).copy_(mixed);
-    take_statistics(tile);
+  // Scores that are capped are no business of PyTorch's kernels, nor are heads that do not fill 16 bytes.
+  bool may_fuse() const {
+    return input_.rules.softcap == 0 && head_dim_ * input_.queries.element_size() % 16 == 0;
+  }
+
+  bool wants_weights() const {
+    const auto wanted = [](const float* weights) { return weights != nullptr; };
+    return wants_.column_sums || wants_.entropy || wants_.last_row || !wants_.windows.empty() ||
+           std::ranges::any_of(wants_.weights, wanted);
+  }
+
+  int64_t group() const { return n_heads_ / n_kv_heads_; }
+  int64_t mask_heads() const { return ranges_.alike ? 1 : n_kv_heads_; }
+
+  // Calls use(tile) for tiles of as many queries as have no more scores than a tile may, in so many heads.
+  template <typename Use>
+  void for_tiles(int64_t n_heads, const Use& use) {
+    const int64_t step = std::clamp<int64_t>(tile_scores_ / (n_heads * n_rows_), 1, n_);
+    for (int64_t query = 0; query < n_; query += step) {
+      const int64_t n = std::min(step, n_ - query);
+      const auto [first, last] = ranges_.of_any(query, n);
+      use(Tile{query, n, first, last - first, {}});
+    }
+  }
+
+  // (n_kv_heads, G · n, head_dim), in their own dtype.
+  at::Tensor queries(const Tile& tile) const {
+    return input_.queries.narrow(1, tile.query, tile.n)
+        .reshape({n_kv_heads_, group() * tile.n, head_dim_})
+        .contiguous();
+  }
+
+  // Where a query does not see a row: (mask_heads, 1, n, n_rows).
+  at::Tensor hidden(const Tile& tile) const {
+    const at::Tensor row = at::arange(tile.first_row, tile.first_row + tile.n_rows, ranges_.begin.options());
+    const auto of_queries = [&](const at::Tensor& bounds) {
+      return bounds.narrow(0, 0, mask_heads()).narrow(2, tile.query, tile.n);
+    };
+    return (row < of_queries(ranges_.begin)).logical_or_(row >= of_queries(ranges_.end));
+  }
+
+  // What PyTorch's kernels add to scores, (1, n_kv_heads, G · n, n_rows); nothing where every query sees all.
+  std::optional<at::Tensor> mask(const Tile& tile) const {
+    constexpr int64_t kAligned = 16;  // rows lie so many elements apart, or a multiple of it
+    if (n_ == 1 && ranges_.alike && ranges_.of_any(0, 1) == std::pair<int64_t, int64_t>(0, n_rows_))
+      return {};
+    const int64_t width = (tile.n_rows + kAligned - 1) / kAligned * kAligned;
+    const at::Tensor all = at::zeros({mask_heads(), group(), tile.n, width}, input_.queries.options());
+    all.narrow(3, 0, tile.n_rows).masked_fill_(hidden(tile), -std::numeric_limits<double>::infinity());
+    return all.view({1, mask_heads(), group() * tile.n, width})
+        .narrow(3, 0, tile.n_rows)
+        .expand({1, n_kv_heads_, -1, -1});
+  }
+
+  // The output by PyTorch's own kernel, which keeps no score, with the log-sum-exp that weights are taken
+  // from where they are wanted.
+  void mix_fused(const Tile& tile) {
+    const auto rows = [&](const at::Tensor& all) {
+      return all.narrow(1, tile.first_row, tile.n_rows).unsqueeze(0);
+    };
+    const at::Tensor of_tile = queries(tile).unsqueeze(0), keys = rows(input_.keys),
+                     values = rows(input_.values);
+    const double scale = input_.rules.scale;
+    at::Tensor mixed, log_sum_exp;
+    if (of_tile.is_cpu())
+      std::tie(mixed, log_sum_exp) =
+          at::_scaled_dot_product_flash_attention_for_cpu(of_tile, keys, values, 0, false, mask(tile), scale);
+    else
+      std::tie(mixed, log_sum_exp, std::ignore, std::ignore) = at::_scaled_dot_product_efficient_attention(
+          of_tile, keys, values, mask(tile), true, 0, false, scale);
+    mixed = mixed.reshape({n_heads_, tile.n, head_dim_});
+    log_sum_exp = log_sum_exp.narrow(2, 0, group() * tile.n).reshape({n_heads_, tile.n});
+    if (sinks_.defined()) {
+      const at::Tensor with_sink = at::logaddexp(log_sum_exp, sinks_.view({n_heads_, 1}));
+      mixed = (log_sum_exp - with_sink).exp_().unsqueeze(2) * mixed;
+      log_sum_exp = with_sink;
+    }
+    sums_.log_sum_exp.narrow(1, tile.query, tile.n).copy_(log_sum_exp);
+    put_output(tile, mixed);
+  }
+
+  // mixed: (n_heads, n, head_dim)
+  void put_output(const Tile& tile, const at::Tensor& mixed) {
+    output_.output.narrow(0, tile.query, tile.n)
+        .view({tile.n, n_heads_, head_dim_})
+        .copy_(mixed.transpose(0, 1));
   }
 
   // Rows of a float32 part of keys or values that is made at once.
@@ -134,28 +226,36 @@ class AtenAttention {
 
   // (n_kv_heads, G, n, n_rows): scaled and capped, minus infinity where a query does not see a row.
   at::Tensor score(const Tile& tile) const {
-    const at::Tensor queries = input_.queries.narrow(1, tile.query, tile.n)
-                                   .to(at::kFloat)
-                                   .reshape({n_kv_heads_, n_heads_ / n_kv_heads_ * tile.n, head_dim_});
-    std::vector<at::Tensor> parts;
-    for_parts(input_.keys, tile, [&](int64_t, const at::Tensor& keys) {
-      parts.push_back(at::bmm(queries, keys.transpose(1, 2)));
-    });
-    at::Tensor scores = parts.size() == 1 ? parts.front() : at::cat(parts, 2);
-    scores = scores.view({n_kv_heads_, n_heads_ / n_kv_heads_, tile.n, tile.n_rows});
+    at::Tensor scores = products(tile).view({n_kv_heads_, group(), tile.n, tile.n_rows});
     scores.mul_(input_.rules.scale);
     if (const double cap = input_.rules.softcap; cap > 0) scores.div_(cap).tanh_().mul_(cap);
-    const at::Tensor row =
-        at::arange(tile.first_row, tile.first_row + tile.n_rows, scores.options().dtype(at::kInt));
-    const at::Tensor hidden = (row < ranges_.begin.narrow(2, tile.query, tile.n))
-                                  .logical_or_(row >= ranges_.end.narrow(2, tile.query, tile.n));
-    return scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+    return scores.masked_fill_(hidden(tile), -std::numeric_limits<double>::infinity());
+  }
+
+  // Of queries and keys, with float32 sums: (n_kv_heads, G · n, n_rows).
+  at::Tensor products(const Tile& tile) const {
+    const at::Tensor of_tile = queries(tile);
+    if (!of_tile.is_cpu() && of_tile.scalar_type() != at::kFloat)
+      return at::bmm(of_tile, input_.keys.narrow(1, tile.first_row, tile.n_rows).transpose(1, 2), at::kFloat);
+    const at::Tensor wide = of_tile.to(at::kFloat);
+    std::vector<at::Tensor> parts;
+    for_parts(input_.keys, tile,
+              [&](int64_t, const at::Tensor& keys) { parts.push_back(at::bmm(wide, keys.transpose(1, 2))); });
+    return parts.size() == 1 ? parts.front() : at::cat(parts, 2);
+  }
+
+  // What is taken off scores before their exponentials: their largest, or the log-sum-exp that is known.
+  at::Tensor shift(const Tile& tile, const at::Tensor& scores) const {
+    if (fused_)
+      return sums_.log_sum_exp.narrow(1, tile.query, tile.n).view({n_kv_heads_, group(), tile.n, 1});
+    const at::Tensor most = at::amax(scores, -1, true);
+    return sinks_.defined() ? at::maximum(most, sinks_) : most;
   }
 
   // Softmax over the rows, with what it gives on the way.
-  void weigh(Tile& tile, at::Tensor& scores) {
-    at::Tensor most = at::amax(scores, -1, true);
-    if (sinks_.defined()) most = at::maximum(most, sinks_);
+  void weigh(Tile& tile) {
+    at::Tensor scores = score(tile);
+    const at::Tensor most = shift(tile, scores).clone();
     scores.sub_(most);
     at::Tensor weights = scores.exp();
     at::Tensor sum = weights.sum(-1, true), sink;
@@ -177,15 +277,15 @@ class AtenAttention {
       sums_.sinks.add_((sink.exp() / sum).view({n_heads_, tile.n}).sum(1, false, at::kDouble));
   }
 
-  // The weighted values: (n_kv_heads, G · n, head_dim) float32.
-  at::Tensor mix(const Tile& tile) const {
-    const at::Tensor weights = tile.weights.view({n_kv_heads_, n_heads_ / n_kv_heads_ * tile.n, tile.n_rows});
+  // The weighted values, in float32.
+  void mix(const Tile& tile) {
+    const at::Tensor weights = tile.weights.view({n_kv_heads_, group() * tile.n, tile.n_rows});
     at::Tensor mixed;
     for_parts(input_.values, tile, [&](int64_t row, const at::Tensor& values) {
       const at::Tensor part = at::bmm(weights.narrow(2, row, values.size(1)), values);
       mixed = mixed.defined() ? mixed.add_(part) : part;
     });
-    return mixed;
+    put_output(tile, mixed.view({n_heads_, tile.n, head_dim_}));
   }
 
   void take_statistics(const Tile& tile) {
@@ -215,7 +315,7 @@ class AtenAttention {
   }
 
   const std::span<const std::int32_t>& positions_of(std::size_t query_head) const {
-    return input_.positions[query_head / static_cast<std::size_t>(n_heads_ / n_kv_heads_)];
+    return input_.positions[query_head / static_cast<std::size_t>(group())];
   }
 
   // One copy, which is also where the host waits for the device.
@@ -259,6 +359,7 @@ class AtenAttention {
   const AttentionWants& wants_;
   int64_t tile_scores_, n_heads_, n_, head_dim_, n_kv_heads_, n_rows_;
   Ranges ranges_;
+  bool fused_;
   at::Tensor sinks_;  // (n_kv_heads, G, 1, 1)
   Sums sums_;
   AttentionOutput output_;

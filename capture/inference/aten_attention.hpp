@@ -24,9 +24,12 @@ struct AtenAttentionInput {
 // Scores of a tile of queries that are in memory at once, and float32 keys or values: 128 MiB of either.
 inline constexpr std::int64_t kAtenTileScores = std::int64_t{1} << 25;
 
-// What `attend` computes, with LibTorch's operations alone: products of what is widened to float32,
-// statistics summed over queries in float64. The output stays on the device, all else comes to the host in
-// one piece; only weights, where they are wanted, come tile by tile.
+// What `attend` computes, with LibTorch's operations alone. The output comes from PyTorch's fused kernels,
+// which keep no score and give the log-sum-exp; scores that are capped, and heads that these kernels do not
+// take, go tile by tile. Statistics, where they are wanted, come tile by tile from weights that are taken
+// anew from that log-sum-exp: products in the queries' dtype with float32 sums, sums over queries in float64.
+// The output stays on the device, all else comes to the host in one piece; only weights, where they are
+// wanted, come tile by tile.
 //   tile_scores: a tile has as many queries as give no more scores than this, but one at least
 //   throws InvalidInput where queries, or keys or values of the block's own rows, hold NaN or Inf
 AttentionOutput aten_attend(const AtenAttentionInput& input, const AttentionWants& wants = {},

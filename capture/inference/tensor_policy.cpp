@@ -165,8 +165,8 @@ class LogDet final : public TensorPolicy {
     constexpr double kTaken = -std::numeric_limits<double>::max();
     const at::Tensor keys = doubles(input.keys), squares = keys.square().sum(2);  // (h, n, d), (h, n)
     const at::Tensor mean_square = squares.mean(1, true) / keys.size(2);
-    const at::Tensor lambda = at::where(mean_square == 0, at::full({}, 1.0, keys.options()),
-                                        mean_square * ridge_);
+    const at::Tensor lambda =
+        at::where(mean_square == 0, at::full({}, 1.0, keys.options()), mean_square * ridge_);
     at::Tensor inverse = at::eye(keys.size(2), keys.options()) / lambda.unsqueeze(2);  // (h, d, d)
     at::Tensor rest = squares / lambda, scores = at::zeros_like(rest);
     at::Tensor ceiling = at::full({input.n_heads(), 1}, kInfinity, keys.options());
@@ -301,9 +301,10 @@ std::unique_ptr<const TensorPolicy> make(const PolicySpec& spec) {
 std::unique_ptr<const TensorPolicy> tensor_policy(const PolicySpec& spec) {
   using Make = std::unique_ptr<const TensorPolicy> (*)(const PolicySpec&);
   static const std::map<std::string, Make, std::less<>> kPolicies{
-      {"keydiff", make<KeyDiff>}, {"manifold", make<Manifold>}, {"l2norm", make<L2Norm>},
-      {"leverage", make<Leverage>}, {"cur", make<Cur>}, {"logdet", make<LogDet>}, {"h2o", make<H2o>},
-      {"tova", make<Tova>}, {"snapkv", make<SnapKv>}, {"sink", make<Sink>}, {"random", make<Random>}};
+      {"keydiff", make<KeyDiff>},   {"manifold", make<Manifold>}, {"l2norm", make<L2Norm>},
+      {"leverage", make<Leverage>}, {"cur", make<Cur>},           {"logdet", make<LogDet>},
+      {"h2o", make<H2o>},           {"tova", make<Tova>},         {"snapkv", make<SnapKv>},
+      {"sink", make<Sink>},         {"random", make<Random>}};
   const auto known = kPolicies.find(spec.name);
   return known == kPolicies.end() ? nullptr : known->second(spec);
 }
@@ -332,7 +333,8 @@ analysis::Selection unpacked(const std::int32_t* next, int64_t budget, int64_t n
 // Says which score is not finite.
 void refuse(const at::Tensor& scores, int64_t budget) {
   const at::Tensor here = scores.to(at::kCPU).contiguous();
-  const std::span<const double> of_head(here.const_data_ptr<double>(), static_cast<std::size_t>(here.numel()));
+  const std::span<const double> of_head(here.const_data_ptr<double>(),
+                                        static_cast<std::size_t>(here.numel()));
   analysis::select_rows(of_head, std::vector<std::uint8_t>(of_head.size()), budget);
 }
 
@@ -348,7 +350,8 @@ std::vector<analysis::Selection> select_rows(const at::Tensor& scores, const at:
   const at::Tensor keep = above.logical_or(tie.logical_and(tie.cumsum(1) <= n_ties));
   // Stable: those that stay and those that go are each in order of time.
   const at::Tensor rows = std::get<1>(at::sort(keep.logical_not(), std::optional<bool>(true), 1));
-  const at::Tensor lowest = threshold.masked_fill(threshold.isinf(), std::numeric_limits<double>::quiet_NaN());
+  const at::Tensor lowest =
+      threshold.masked_fill(threshold.isinf(), std::numeric_limits<double>::quiet_NaN());
   const at::Tensor margins = lowest - scores.gather(1, rows.narrow(1, budget, n_evicted));
   const at::Tensor all = packed(scores, rows, margins.to(at::kFloat));
   std::vector<analysis::Selection> selections;

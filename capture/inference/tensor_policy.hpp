@@ -14,15 +14,15 @@ namespace keyscope::capture {
 // What analysis::PolicyInput gives of one head, of `h` heads of a layer that hold `n` rows each: tensors on
 // the device where the rows lie. What a policy does not ask for is undefined.
 struct TensorPolicyInput {
-  std::int64_t budget = 0;                // rows that will be kept of each
-  int layer = 0, first_head = 0;          // which heads they are: first_head, first_head + 1, …
-  at::Tensor keys = {}, values = {};      // (h, n, head_dim)
-  at::Tensor positions = {};              // (h, n) int64, for a policy that `reads_positions`
-  at::Tensor last_row_group = {};         // (h, n) float32
-  at::Tensor last_row_layer = {};         // (n) float32
-  at::Tensor attention_received = {};     // (h, n) float64
-  at::Tensor attention_queries = {};      // (h, n) int64
-  at::Tensor window_sums = {};            // (h, n) float32
+  std::int64_t budget = 0;             // rows that will be kept of each
+  int layer = 0, first_head = 0;       // which heads they are: first_head, first_head + 1, …
+  at::Tensor keys = {}, values = {};   // (h, n, head_dim)
+  at::Tensor positions = {};           // (h, n) int64, for a policy that `reads_positions`
+  at::Tensor last_row_group = {};      // (h, n) float32
+  at::Tensor last_row_layer = {};      // (n) float32
+  at::Tensor attention_received = {};  // (h, n) float64
+  at::Tensor attention_queries = {};   // (h, n) int64
+  at::Tensor window_sums = {};         // (h, n) float32
 
   std::int64_t n_heads() const { return keys.size(0); }
   std::int64_t n_rows() const { return keys.size(1); }
@@ -30,8 +30,8 @@ struct TensorPolicyInput {
 
 // A policy of the registry, as operations on tensors: what analysis::Policy of the same name and options
 // does, so that no key leaves its device. Scores are within 1e-6 of those (float64 but for products of keys
-// of two bytes, whose products and sums are float32). Rows that are alike score alike, but for leverage's last
-// bits.
+// of two bytes, whose products and sums are float32). Rows that are alike score alike, but for leverage's
+// last bits.
 class TensorPolicy {
  public:
   TensorPolicy() = default;

@@ -87,19 +87,18 @@ struct PolicyRows {
   };
   OnHost on_host(const analysis::Policy& policy, int head, std::int64_t budget) const {
     const at::Tensor wide_keys = keys[head].to(at::kFloat), wide_values = values[head].to(at::kFloat);
-    const analysis::PolicyInput input{
-        .keys = view_rows(wide_keys.const_data_ptr<float>(), kRows, kWidth),
-        .values = view_rows(wide_values.const_data_ptr<float>(), kRows, kWidth),
-        .positions = positions[head],
-        .n_new_rows = 8,
-        .budget = budget,
-        .layer = kLayer,
-        .kv_head = kFirstHead + head,
-        .last_row_group = last_row[head],
-        .last_row_layer = last_row[0],
-        .attention_received = received[head],
-        .attention_queries = queries[head],
-        .window_sums = window[head]};
+    const analysis::PolicyInput input{.keys = view_rows(wide_keys.const_data_ptr<float>(), kRows, kWidth),
+                                      .values = view_rows(wide_values.const_data_ptr<float>(), kRows, kWidth),
+                                      .positions = positions[head],
+                                      .n_new_rows = 8,
+                                      .budget = budget,
+                                      .layer = kLayer,
+                                      .kv_head = kFirstHead + head,
+                                      .last_row_group = last_row[head],
+                                      .last_row_layer = last_row[0],
+                                      .attention_received = received[head],
+                                      .attention_queries = queries[head],
+                                      .window_sums = window[head]};
     OnHost made{std::vector<double>(kRows), std::vector<std::uint8_t>(kRows)};
     policy.score(input, made.scores);
     policy.force(input, budget, made.forced);
@@ -132,7 +131,8 @@ TEST_P(TensorPolicies, ScoreAndKeepWhatTheRegistrysDo) {
             << "head " << head << ", row " << row;
         ASSERT_EQ(forced.defined() && forced[head][row].item<bool>(), expected.forced[row] != 0);
       }
-      if (text != "leverage") {  // whose scores come from a matrix product, which has ways of its own at its ends
+      if (text !=
+          "leverage") {  // whose scores come from a matrix product, which has ways of its own at its ends
         EXPECT_EQ(scores[head][4].item<double>() == scores[head][60].item<double>(),
                   expected.scores[4] == expected.scores[60]);
       }
@@ -161,7 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf)),
     [](const auto& test) {
       std::string name = std::get<0>(test.param) + "_" + c10::toString(std::get<1>(test.param));
-      std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+      std::ranges::replace_if(
+          name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
       return name;
     });
 
@@ -173,7 +174,8 @@ TEST(TensorPolicy, EveryPolicyOfTheRegistryHasOne) {
 }
 
 TEST(SelectRows, KeepsTheEarlierOfEqualScores) {
-  const at::Tensor scores = at::tensor({1., 2., 2., 0., 2., 5., 5., 5., 5., 5.}, at::dtype(at::kDouble)).view({2, 5});
+  const at::Tensor scores =
+      at::tensor({1., 2., 2., 0., 2., 5., 5., 5., 5., 5.}, at::dtype(at::kDouble)).view({2, 5});
   const auto selections = select_rows(scores, {}, 2);
   EXPECT_THAT(selections[0].retained, ::testing::ElementsAre(1, 2));
   EXPECT_THAT(selections[0].evicted, ::testing::ElementsAre(0, 3, 4));
