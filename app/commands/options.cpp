@@ -15,6 +15,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "app/figures/catalogue.hpp"
+#include "capture/model/device_choice.hpp"
 #include "capture/model/model_cache.hpp"
 #include "capture/python/python_policy.hpp"
 
@@ -128,7 +129,7 @@ std::shared_ptr<const capture::Model> ModelChoice::load(const capture::ModelOpti
 
 void ModelChoice::add_arithmetic(CLI::App& command) {
   command.add_option("--dtype", dtype_, "auto, float32, bfloat16 or float16")->capture_default_str();
-  command.add_option("--device", device_, "auto, cpu or cuda")->capture_default_str();
+  command.add_option("--device", device_, "auto, cpu, cuda, or GPUs by number: cuda:0,1")->capture_default_str();
   command
       .add_option("--threads", threads_, "Threads for inference (default: all cores; one for tiny models)")
       ->check(one_or_more());
@@ -142,8 +143,8 @@ capture::ModelOptions ModelChoice::options() const {
                                  {"float32", DType::kFloat32},
                                  {"bfloat16", DType::kBFloat16},
                                  {"float16", DType::kFloat16}});
-  options.device =
-      choose<std::string>("--device", device_, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
+  capture::parse_device(device_);
+  options.device = device_;
   options.threads = threads_;
   return options;
 }

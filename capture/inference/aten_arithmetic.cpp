@@ -174,10 +174,10 @@ at::Tensor rotated(const at::Tensor& x, const RotaryTable& table, bool interleav
   return at::cat({turned, x.narrow(-1, 2 * half, x.size(-1) - 2 * half)}, -1);
 }
 
-// (heads, n, head_dim) on the host.
-HostRows on_host(const at::Tensor& rows) {
+// (heads, n, head_dim) of the host, contiguous.
+HostRows host_rows(const at::Tensor& rows) {
   HostRows host{rows.scalar_type(), rows.size(2)};
-  host.memory = rows.to(at::kCPU).contiguous();
+  host.memory = rows;
   for (int64_t head = 0; head < rows.size(0); ++head)
     host.heads.push_back(host.memory.select(0, head).const_data_ptr());
   return host;
@@ -185,12 +185,28 @@ HostRows on_host(const at::Tensor& rows) {
 
 }  // namespace
 
+// Pinned memory: only from there does a device copy while it computes.
+HostCopy::HostCopy(const at::Tensor& tensor, const SideStream& stream) : source_(tensor.contiguous()) {
+  if (source_.is_cpu()) {
+    host_ = source_;
+    return;
+  }
+  host_ = at::empty(source_.sizes(), source_.options().device(at::kCPU).pinned_memory(true));
+  arrival_ = stream.run(DeviceMoment::of(source_.device()), [&] { host_.copy_(source_, true); });
+}
+
+at::Tensor HostCopy::arrived() const {
+  arrival_.wait();
+  return host_;
+}
+
 AtenLayer::AtenLayer(const Transformer& transformer, const LayerRows& rows)
     : transformer_(transformer),
       layer_(rows.layer),
       cache_positions_(rows.cache_positions),
       heads_(transformer.config().heads(rows.layer)),
-      cache_(rows.capacities, heads_.head_dim, transformer.options(), rows.cache_format) {
+      cache_(rows.capacities, heads_.head_dim, transformer.options(rows.layer), rows.cache_format),
+      side_stream_(transformer.options(rows.layer).device()) {
   input_.rules = attention_rules(transformer.config(), layer_);
 }
 
@@ -248,12 +264,18 @@ void AtenLayer::append_by_place(const ProjectedBlock& block) {
 RotaryTable AtenLayer::rotary_table(int64_t first, int64_t n) const {
   if (!transformer_.config().rotates(layer_)) return {};
   const RotaryTable table = transformer_.rope(layer_).table(first, n);
-  const at::Device device = transformer_.options().device();
+  const at::Device device = transformer_.options(layer_).device();
   return {table.cos.to(device), table.sin.to(device)};
 }
 
 RotaryTable AtenLayer::query_table(const RotaryTable& table, int64_t first_position) const {
   return table.cos.defined() ? transformer_.rope(layer_).query_table(table, first_position) : table;
+}
+
+void AtenLayer::expect(const WantedRows& rows) {
+  if (rows.keys) new_keys_ = HostCopy(input_.new_keys, side_stream_);
+  if (rows.values) new_values_ = HostCopy(input_.new_values, side_stream_);
+  if (rows.queries) queries_ = HostCopy(input_.queries, side_stream_);
 }
 
 AttentionOutput AtenLayer::attend(const AttentionWants& wants) { return aten_attend(input_, wants); }
@@ -264,18 +286,21 @@ at::Tensor AtenLayer::cached_tensor(RowPart part) const {
   return cache_positions_ ? input_.keys : cache_.keys();
 }
 
-HostRows AtenLayer::cached_rows(RowPart part) const { return on_host(cached_tensor(part)); }
-
-HostRows AtenLayer::block_rows(RowPart part) const {
-  return on_host(part == RowPart::kKeys ? input_.new_keys : input_.new_values);
+HostRows AtenLayer::cached_rows(RowPart part) const {
+  return host_rows(cached_tensor(part).to(at::kCPU).contiguous());
 }
 
-HostRows AtenLayer::block_queries() const { return on_host(input_.queries); }
+HostRows AtenLayer::block_rows(RowPart part) const {
+  return host_rows((part == RowPart::kKeys ? new_keys_ : new_values_).arrived());
+}
+
+HostRows AtenLayer::block_queries() const { return host_rows(queries_.arrived()); }
 
 void AtenLayer::end_block() {
   const AttentionRules rules = input_.rules;
   input_ = {};
   input_.rules = rules;
+  new_keys_ = new_values_ = queries_ = {};
 }
 
 }  // namespace keyscope::capture

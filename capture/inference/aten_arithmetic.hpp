@@ -8,6 +8,7 @@
 #include "capture/inference/aten_attention.hpp"
 #include "capture/inference/kv_cache.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
+#include "capture/model/side_stream.hpp"
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
@@ -54,6 +55,20 @@ at::Tensor gather_rows(const at::Tensor& tensor, const at::Tensor& rows);
 //   returns them in their own dtype
 at::Tensor rounded_rows(const at::Tensor& rows, const analysis::RowRounding& rounding);
 
+// A tensor of a device on its way to the host. On the CPU it is there.
+class HostCopy {
+ public:
+  HostCopy() = default;  // of nothing
+  // Begins when the device has done all that was asked of it. The tensor is kept until the copy goes.
+  HostCopy(const at::Tensor& tensor, const SideStream& stream);
+
+  at::Tensor arrived() const;  // contiguous; waits for it
+
+ private:
+  at::Tensor source_, host_;
+  DeviceMoment arrival_;
+};
+
 // Rows where the model's weights lie, under LibTorch's operations.
 class AtenLayer : public LayerArithmetic {
  public:
@@ -62,6 +77,7 @@ class AtenLayer : public LayerArithmetic {
   const KvCache& cache() const override { return cache_; }
   KvCache& cache() override { return cache_; }
   void append(const ProjectedBlock& block) override;
+  void expect(const WantedRows& rows) override;
   AttentionOutput attend(const AttentionWants& wants) override;
   HostRows cached_rows(RowPart part) const override;
   HostRows block_rows(RowPart part) const override;
@@ -82,6 +98,8 @@ class AtenLayer : public LayerArithmetic {
   HeadShape heads_;
   AtenCache cache_;
   AtenAttentionInput input_;  // of the block at hand
+  SideStream side_stream_;
+  HostCopy new_keys_, new_values_, queries_;  // of what is expected
 };
 
 }  // namespace keyscope::capture

@@ -299,6 +299,7 @@ at::Tensor RunState::run_block(std::span<const std::int32_t> ids, std::span<cons
   for (int layer = 0; layer < model_.config().n_layers; ++layer) {
     const auto weights = transformer.weights().layer(layer);
     transformer.weights().prefetch(layer + 1);
+    hidden = transformer.at_layer(layer, hidden);
     layers_[layer]->run(
         *weights, hidden, {ids, position_}, [] {}, [](std::int64_t, const recording::LayerBlock&) {});
     transformer.weights().release(layer);

@@ -31,6 +31,11 @@ struct HostRows {
   std::int64_t row_bytes() const { return head_dim * static_cast<std::int64_t>(c10::elementSize(dtype)); }
 };
 
+// Which of a block's own rows are wanted on the host.
+struct WantedRows {
+  bool keys = false, values = false, queries = false;
+};
+
 // Between a layer's projections: one run's cache in that layer, rotation, attention. The schedules, what is
 // recorded and who is evicted know nothing of how it is computed, nor where.
 class LayerArithmetic {
@@ -46,17 +51,21 @@ class LayerArithmetic {
   // Appends a block's keys and values to the cache; its queries are what `attend` looks with.
   virtual void append(const ProjectedBlock& block) = 0;
 
+  // Says which of the block's own rows will be asked for: they are on their way while attention computes.
+  virtual void expect(const WantedRows& /*rows*/) {}
+
   // Attention of the block's queries over the cache.
   //   throws InvalidInput where the block's queries, keys or values hold NaN or Inf
   virtual AttentionOutput attend(const AttentionWants& wants) = 0;
 
-  // Rows of every KV head: all that are cached, and those of the block's own tokens before any is evicted.
+  // Rows of every KV head: all that are cached, and those of the block's own tokens before any is evicted,
+  // which have to be expected.
   virtual HostRows cached_rows(RowPart part) const = 0;
   virtual HostRows block_rows(RowPart part) const = 0;
   // All that are cached where they lie, past a head's own anything finite: (n_kv_heads, rows of the fullest,
   // head_dim); undefined where every head's lie by themselves. Valid until the layer's next change.
   virtual at::Tensor cached_tensor(RowPart /*part*/) const { return {}; }
-  // The block's queries: (n, head_dim) of every query head.
+  // The block's queries, likewise: (n, head_dim) of every query head.
   virtual HostRows block_queries() const = 0;
   virtual std::int64_t n_queries() const = 0;  // of the block
 

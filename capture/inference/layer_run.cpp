@@ -95,7 +95,7 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRu
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0,
                   transformer.config().heads(plan_.layer).n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0) {
-  if (!transformer.config().attends(plan_.layer)) state_ = transformer.fresh_state();
+  if (!transformer.config().attends(plan_.layer)) state_ = transformer.fresh_state(plan_.layer);
 }
 
 std::int64_t LayerRun::n_bytes() const {
@@ -148,8 +148,9 @@ void LayerRun::borrow(std::span<const Part> parts, Projections& projections) {
     keys.push_back(lent.keys);
     values.push_back(lent.values);
   }
-  projections.keys = parts.size() == 1 ? keys.front() : at::cat(keys);
-  projections.values = parts.size() == 1 ? values.front() : at::cat(values);
+  const at::Device here = projections.queries.device();
+  projections.keys = (parts.size() == 1 ? keys.front() : at::cat(keys)).to(here);
+  projections.values = (parts.size() == 1 ? values.front() : at::cat(values)).to(here);
 }
 
 Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, const TokenSpan& tokens,
@@ -237,6 +238,8 @@ void LayerRun::run_block(Block& block) {
   block.record.layer = plan_.layer;
   arithmetic_->append(block.projected);
   peak_rows_ = std::max(peak_rows_, cache().largest_rows());
+  const LayerRecording& recording = plan_.recording;
+  if (recording.layer) arithmetic_->expect({recording.keys, recording.values, recording.queries});
   attend(block);
   if (plan_.recording.layer) record_rows(*arithmetic_, plan_.recording, block.record);
   count_attention(block);

@@ -97,7 +97,8 @@ class LoadedModel : public Model {
     threads_ = options.threads > 0 ? options.threads : default_threads(config_);
     const c10::InferenceMode inference;
     transformer_ = Transformer::make(arithmetic_for(options, device_), config_,
-                                     WeightStore(stored_, config_, dtype, residency_, device_.device()));
+                                     WeightStore(stored_, config_, dtype, residency_,
+                                                 Placement(device_.devices(), config_.n_layers)));
     tokenizer_ = tokenizer::FolderTokenizer(folder_);
   }
 
@@ -116,7 +117,7 @@ class LoadedModel : public Model {
   std::int64_t element_bytes() const override {
     return static_cast<std::int64_t>(c10::elementSize(transformer_->dtype()));
   }
-  std::int64_t peak_memory() const override { return capture::peak_memory(device_.device()); }
+  std::int64_t peak_memory() const override { return capture::peak_memory(device_.devices()); }
   std::string library() const override {
     return fmt::format("LibTorch {}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH);
   }

@@ -228,6 +228,7 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
   for (int index = 0; index < context.model.config().n_layers; ++index) {
     const auto weights = transformer.weights().layer(index);
     transformer.weights().prefetch(index + 1);
+    hidden = transformer.at_layer(index, hidden);
     run_layer(blocks, *weights, index, records, hidden);
     transformer.weights().release(index);
   }
@@ -367,8 +368,10 @@ void run_prompts_by_layers(const CaptureContext& context,
   for (int index = 0; index < context.model.config().n_layers; ++index) {
     const auto weights = transformer.weights().layer(index);
     transformer.weights().prefetch(index + 1);
-    for (std::size_t run = 0; run < runs.size(); ++run)
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      hidden[run] = transformer.at_layer(index, hidden[run]);
       run_layer(context, *runs[run], index, *weights, hidden[run]);
+    }
     transformer.weights().release(index);
   }
   for (std::size_t run = 0; run < runs.size(); ++run) {

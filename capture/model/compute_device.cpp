@@ -1,15 +1,19 @@
 #include "capture/model/compute_device.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <limits>
 
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/errors.hpp"
+#include "capture/model/device_choice.hpp"
 #include "capture/model/memory.hpp"
-#include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -60,31 +64,45 @@ std::string why_not_cuda() {
 }  // namespace
 
 ComputeDevice::ComputeDevice(const std::string& asked) {
-  if (asked != "auto" && asked != "cpu" && asked != "cuda")
-    throw UsageError(fmt::format("--device: '{}' is not one of auto, cpu, cuda", asked));
+  const DeviceChoice choice = parse_device(asked);
+  const bool may_be_cpu = choice.kind == DeviceChoice::Kind::kAuto;
   // The driver first: to look for it costs nothing where it is not, LibTorch's CUDA part half a gigabyte.
-  if (asked == "cpu" || (asked == "auto" && !load(kDriver).empty())) return;
+  if (choice.kind == DeviceChoice::Kind::kCpu || (may_be_cpu && !load(kDriver).empty())) return;
   const std::string reason = why_not_cuda();
-  if (!reason.empty() && asked == "cuda")
-    throw Error(fmt::format("--device cuda: {}; or use --device cpu", reason));
+  if (!reason.empty() && !may_be_cpu)
+    throw Error(fmt::format("--device {}: {}; or use --device cpu", asked, reason));
   if (!reason.empty()) return;
   at::globalContext().lazyInitDevice(at::kCUDA);
   ask_for_exact_products();
-  device_ = at::Device(at::kCUDA, 0);
-  const std::string product = product_name(device_.index());
-  name_ = product.empty() ? device_.str() : fmt::format("{} {}", device_.str(), product);
+  std::vector<int> indices = choice.indices;
+  if (indices.empty()) indices.push_back(0);
+  devices_.clear();
+  for (const int index : indices) {
+    if (index >= at::accelerator::deviceCount())
+      throw Error(fmt::format("--device {}: there is no GPU {}; there are {}, counted from 0", asked, index,
+                              at::accelerator::deviceCount()));
+    devices_.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(index));
+  }
+  name_ = fmt::format("cuda:{}", fmt::join(indices, ","));
+  if (const std::string product = product_name(indices.front()); !product.empty()) name_ += " " + product;
 }
 
 std::int64_t ComputeDevice::available_memory() const {
   if (is_cpu()) return capture::available_memory();
   at::accelerator::emptyCache();
-  return static_cast<std::int64_t>(at::accelerator::getMemoryInfo(device_.index()).first);
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const at::Device device : devices_)
+    least = std::min(least, at::accelerator::getMemoryInfo(device.index()).first);
+  return static_cast<std::int64_t>(least) * std::ssize(devices_);
 }
 
-std::int64_t peak_memory(at::Device device) {
-  if (device.is_cpu()) return peak_resident_memory();
+std::int64_t peak_memory(const std::vector<at::Device>& devices) {
+  if (devices.front().is_cpu()) return peak_resident_memory();
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingDeviceAllocator::StatType::AGGREGATE);
-  return at::accelerator::getDeviceStats(device.index()).reserved_bytes[kAll].peak;
+  std::int64_t peak = 0;
+  for (const at::Device device : devices)
+    peak += at::accelerator::getDeviceStats(device.index()).reserved_bytes[kAll].peak;
+  return peak;
 }
 
 }  // namespace keyscope::capture

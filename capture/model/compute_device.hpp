@@ -2,35 +2,37 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <c10/core/Device.h>
 
-#include "capture/model/transformer.hpp"
-
 namespace keyscope::capture {
 
-// Where a model computes: the CPU, or the first CUDA device.
+// Where a model computes: the CPU, or one or more CUDA devices.
 class ComputeDevice {
  public:
-  // asked: auto, cpu or cuda; auto is CUDA where LibTorch's CUDA part loads and finds a device, else the CPU.
-  // Nothing of CUDA is loaded before it is asked for here, and by auto not where there is no driver.
-  //   throws UsageError on another word; Error naming the library that is missing, or that there is no device
+  // asked: as parse_device reads it; auto is CUDA where LibTorch's CUDA part loads and finds a device, else
+  // the CPU. Nothing of CUDA is loaded before it is asked for here, and by auto not where there is no driver.
+  //   throws UsageError on another word; Error naming the library that is missing, or the device that is not
+  //   there
   explicit ComputeDevice(const std::string& asked);
 
-  at::Device device() const { return device_; }
-  bool is_cpu() const { return device_.is_cpu(); }
-  const std::string& name() const { return name_; }  // "cpu", "cuda:0 NVIDIA H100 80GB HBM3"
+  const std::vector<at::Device>& devices() const { return devices_; }
+  bool is_cpu() const { return devices_.front().is_cpu(); }
+  // "cpu", "cuda:0 NVIDIA H100 80GB HBM3", "cuda:0,1 NVIDIA H100 80GB HBM3"
+  const std::string& name() const { return name_; }
 
-  // Bytes that can still be taken of its memory; what LibTorch keeps there for later counts as free.
+  // Bytes that can still be taken of their memory, as much of each as of the one that has least; what LibTorch
+  // keeps there for later counts as free.
   std::int64_t available_memory() const;
 
  private:
-  at::Device device_ = at::kCPU;
+  std::vector<at::Device> devices_{at::kCPU};
   std::string name_ = "cpu";
 };
 
 // The most memory that this process has had at once, in bytes: on the CPU what was resident since it was
-// started, on another device what LibTorch took of it for tensors.
-std::int64_t peak_memory(at::Device device);
+// started, on other devices what LibTorch took of each for tensors.
+std::int64_t peak_memory(const std::vector<at::Device>& devices);
 
 }  // namespace keyscope::capture

@@ -36,10 +36,11 @@ at::Tensor convolved(const at::Tensor& inputs, const at::Tensor& kernel) {
 
 }  // namespace
 
-RecurrentState Transformer::fresh_state() const {
+RecurrentState Transformer::fresh_state(int layer) const {
   const RecurrentConfig& about = config().recurrent;
-  return {at::zeros({about.kernel - 1, about.n_channels()}, options()),
-          at::zeros({about.n_value_heads, about.key_dim, about.value_dim}, options().dtype(at::kFloat))};
+  const at::TensorOptions there = options(layer);
+  return {at::zeros({about.kernel - 1, about.n_channels()}, there),
+          at::zeros({about.n_value_heads, about.key_dim, about.value_dim}, there.dtype(at::kFloat))};
 }
 
 RecurrentProjections Transformer::project_recurrent(const LayerWeights& w, const at::Tensor& hidden) const {

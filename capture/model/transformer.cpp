@@ -66,7 +66,8 @@ at::Tensor Transformer::layer_input(int layer, std::span<const std::int32_t> ids
   projected = normalized(projected.div_(std::sqrt(static_cast<double>(config_.hidden_size))), w.norm);
   const at::Tensor looked_up =
       w.table.narrow(1, first, size).index_select(0, index_of(ids, w.table.device())).to(dtype());
-  return looked_up.mul_(std::sqrt(static_cast<double>(size))).add_(projected).mul_(std::numbers::sqrt2 / 2);
+  return at_layer(
+      layer, looked_up.mul_(std::sqrt(static_cast<double>(size))).add_(projected).mul_(std::numbers::sqrt2 / 2));
 }
 
 void Transformer::add_layer_input(const LayerWeights& w, const at::Tensor& layer_input,
@@ -131,8 +132,8 @@ at::Tensor Transformer::logits(const at::Tensor& hidden) const {
 }
 
 void Transformer::wait() const {
-  const at::Device device = options().device();
-  if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
+  for (const at::Device device : weights_.placement().devices())
+    if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
 }
 
 }  // namespace keyscope::capture

@@ -40,7 +40,7 @@ struct ExpertGroup {
 
 // The Llama architecture and its relatives (see Family) without attention: norms, projections, MLP, head.
 // Attention and the cache lie with the caller, who may therefore go block by block or layer by layer.
-// All tensors are in the model's dtype, on the model's device; n is the number of tokens at hand. One thread
+// All tensors are in the model's dtype, on the layer's device; n is the number of tokens at hand. One thread
 // at a time: an arithmetic may keep what lies between the products from call to call.
 class Transformer {
  public:
@@ -54,12 +54,18 @@ class Transformer {
 
   const ModelConfig& config() const { return config_; }
   at::ScalarType dtype() const { return weights_.embedding().scalar_type(); }
-  at::TensorOptions options() const { return weights_.embedding().options(); }  // dtype and device
+  at::TensorOptions options() const { return weights_.embedding().options(); }  // dtype and first device
+  at::TensorOptions options(int layer) const { return options().device(weights_.placement().layer(layer)); }
   const WeightStore& weights() const { return weights_; }
   virtual Arithmetic arithmetic() const = 0;
 
   // (n, hidden_size) for n ids.
   at::Tensor embed(std::span<const std::int32_t> ids) const;
+
+  // What came out of the layer before, where this one computes.
+  at::Tensor at_layer(int layer, const at::Tensor& hidden) const {
+    return hidden.to(weights_.placement().layer(layer));
+  }
 
   // The rotary frequencies of a layer.
   const Rope& rope(int layer) const { return config_.rotates_locally(layer) ? local_rope_ : rope_; }
@@ -80,7 +86,7 @@ class Transformer {
 
   // A layer that does not attend: what it mixes of n tokens; and the mixed (n, value heads · value_dim) of
   // some of them, which follow those that the state has seen.
-  RecurrentState fresh_state() const;
+  RecurrentState fresh_state(int layer) const;
   RecurrentProjections project_recurrent(const LayerWeights& weights, const at::Tensor& hidden) const;
   at::Tensor recur(const LayerWeights& weights, const RecurrentProjections& projections,
                    RecurrentState& state) const;
@@ -91,7 +97,7 @@ class Transformer {
   // out = x weightᵀ as the layers take it. x: (n, in), weight: (out, in); out: (n, out), written
   virtual void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const = 0;
 
-  // Returns when the device has done all that it was given: for who takes the time.
+  // Returns when the devices have done all that they were given: for who takes the time.
   void wait() const;
 
  protected:

@@ -14,6 +14,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/ones.h>
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/mman.h>
@@ -333,8 +334,12 @@ void ExpertWeights::read_all() {
 }
 
 WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype,
-                         Residency residency, at::Device device)
-    : stored_(&stored), config_(config), dtype_(dtype), residency_(residency), device_(device) {
+                         Residency residency, Placement placement, std::optional<bool> read_ahead)
+    : stored_(&stored),
+      config_(config),
+      dtype_(dtype),
+      residency_(residency),
+      placement_(std::move(placement)) {
   const TensorNames names = tensor_names(stored);
   decoder_ = names.decoder;
   const auto outer = outer_tensors(embedding_, head_, final_norm_, layer_input_, config, names, stored);
@@ -342,10 +347,14 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
   for (const Wanted& tensor : wanted) checked(stored, tensor);
   unused_ = unused_tensors(stored, wanted, config, names);
   if (config.tie_word_embeddings) check_tied_pair(stored, names);
-  for (const Wanted& tensor : outer)
-    *tensor.target = bind_tensor(tensor.name, bound_dtype(tensor, stored, dtype));
-  if (config.tie_word_embeddings) head_ = embedding_;
+  for (const Wanted& tensor : outer) {
+    const bool after_layers = tensor.target == &final_norm_ || tensor.target == &head_;
+    *tensor.target = bind_tensor(tensor.name, bound_dtype(tensor, stored, dtype),
+                                 after_layers ? placement_.last() : placement_.first());
+  }
+  if (config.tie_word_embeddings) head_ = embedding_.to(placement_.last());
   if (residency == Residency::kStreamed) {
+    if (read_ahead.value_or(!placement_.first().is_cpu())) read_ahead_ = std::make_unique<ReadAhead>();
     for (int i = 0; i < config.n_layers; ++i) release(i);  // what was read of it for checks
     return;
   }
@@ -354,17 +363,47 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
 
 std::shared_ptr<const LayerWeights> WeightStore::layer(int index) const {
   if (residency_ == Residency::kWhole) return layers_[index];
-  return bind_layer(index);
+  if (read_ahead_ == nullptr) return bind_layer(index);
+  const std::scoped_lock lock(read_ahead_->mutex);
+  auto layer = coming_layer(index);
+  if (layer == nullptr) layer = bind_layer(index);
+  read_ahead_->given = layer;
+  return layer;
+}
+
+std::shared_ptr<const LayerWeights> WeightStore::coming_layer(int index) const {
+  if (read_ahead_->index != index) return nullptr;
+  read_ahead_->index = -1;
+  ComingLayer layer = read_ahead_->coming.get();
+  layer.arrival.hold_back(placement_.layer(index));
+  return layer.weights;
+}
+
+// The device begins when it has done all that was asked of it so far, the last layer that has been let go
+// included, whose memory may be used again.
+void WeightStore::begin_reading(int index) const {
+  const std::scoped_lock lock(read_ahead_->mutex);
+  if (read_ahead_->index == index) return;
+  const at::Device device = placement_.layer(index);
+  read_ahead_->coming =
+      std::async(std::launch::async, [this, index, device, done = DeviceMoment::of(device)] {
+        const c10::InferenceMode inference;
+        ComingLayer layer;
+        layer.arrival = SideStream(device).run(done, [&] { layer.weights = bind_layer(index); });
+        return layer;
+      });
+  read_ahead_->index = index;
 }
 
 std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
   auto layer = std::make_shared<LayerWeights>();
+  const at::Device device = placement_.layer(index);
   const LayerTensors tensors_of_layer(*layer, config_, *stored_, decoder_, index);
   for (const Wanted& tensor : tensors_of_layer.tensors())
     if (tensor.target != nullptr)
-      *tensor.target = bind_tensor(tensor.name, bound_dtype(tensor, *stored_, dtype_));
+      *tensor.target = bind_tensor(tensor.name, bound_dtype(tensor, *stored_, dtype_), device);
   for (const Fused& fused : tensors_of_layer.fused()) {
-    const at::Tensor whole = bind_tensor(fused.name, dtype_);
+    const at::Tensor whole = bind_tensor(fused.name, dtype_, device);
     const at::Tensor groups = whole.unflatten(0, {fused.n_groups, -1});
     std::int64_t row = 0;
     for (const Place& place : fused.places) {
@@ -380,16 +419,20 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
     layer->router_norm = layer->router_norm / std::sqrt(static_cast<double>(config_.hidden_size));
   if (config_.value_norm && layer->wk.defined())
     layer->value_norm = at::ones({config_.heads(index).head_dim}, layer->wk.options());
-  layer->experts = experts_of(tensors_of_layer, *stored_, config_.experts.n, {dtype_, device_});
+  layer->experts = experts_of(tensors_of_layer, *stored_, config_.experts.n, {dtype_, device});
   if (residency_ == Residency::kWhole) layer->experts.read_all();
   return layer;
 }
 
-at::Tensor WeightStore::bind_tensor(const std::string& name, at::ScalarType dtype) const {
-  return Reading{dtype, device_}(*stored_->find(name));
+at::Tensor WeightStore::bind_tensor(const std::string& name, at::ScalarType dtype, at::Device device) const {
+  return Reading{dtype, device}(*stored_->find(name));
 }
 
-void WeightStore::prefetch(int index) const { advise(index, MADV_WILLNEED); }
+void WeightStore::prefetch(int index) const {
+  if (residency_ == Residency::kWhole || index < 0 || index >= config_.n_layers) return;
+  advise(index, MADV_WILLNEED);
+  if (read_ahead_ != nullptr) begin_reading(index);
+}
 
 void WeightStore::release(int index) const { advise(index, MADV_DONTNEED); }
 

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +13,8 @@
 
 #include "capture/model/config.hpp"
 #include "capture/model/memory.hpp"
+#include "capture/model/placement.hpp"
+#include "capture/model/side_stream.hpp"
 #include "capture/model/stored_weights.hpp"
 
 namespace keyscope::capture {
@@ -99,15 +103,17 @@ struct LayerWeights {
 
 // A checkpoint's tensors as a transformer needs them: on the CPU used where they lie in the mapped file if
 // dtype and alignment permit, copied elsewhere; on another device copied there, and the file's pages given
-// back. What is stored must outlive the store.
+// back. What is stored must outlive the store. Where weights are streamed to another device, the next layer
+// is read and copied while the one before computes.
 class WeightStore {
  public:
   // Finds every tensor of the architecture and checks all shapes and dtypes before anything is allocated. A
   // tied pair may be stored under either name. Names may begin with "model.", with nothing, as those of a
   // model that was saved without its head, or with anything else that all share.
   //   throws FileError naming file, tensor, what was found and what was expected
+  //   read_ahead: whether the next layer is read meanwhile, if not as the device suggests
   WeightStore(const StoredWeights& stored, const ModelConfig& config, at::ScalarType dtype,
-              Residency residency, at::Device device = at::kCPU);
+              Residency residency, Placement placement = {}, std::optional<bool> read_ahead = {});
 
   const at::Tensor& embedding() const { return embedding_; }    // (vocab, D)
   const at::Tensor& final_norm() const { return final_norm_; }  // (D)
@@ -119,7 +125,8 @@ class WeightStore {
   // buffers.
   const std::vector<std::string>& unused() const { return unused_; }
 
-  // A layer's weights, for as long as the result is held.
+  // A layer's weights, for as long as the result is held; streamed ones to be let go before the layer after
+  // the next is asked for.
   std::shared_ptr<const LayerWeights> layer(int index) const;
 
   // Where weights are streamed: asks for a layer to be read soon; gives a layer's memory back.
@@ -127,22 +134,40 @@ class WeightStore {
   void release(int index) const;
 
   Residency residency() const { return residency_; }
+  const Placement& placement() const { return placement_; }
 
  private:
+  // A layer that is read by another thread.
+  struct ComingLayer {
+    std::shared_ptr<const LayerWeights> weights;
+    DeviceMoment arrival;
+  };
+  // The one that is asked for next, and the last that was given away: its memory is not to come back to the
+  // device before all that was asked of it has been done, which is when the next one has been asked for.
+  struct ReadAhead {
+    std::mutex mutex;
+    int index = -1;
+    std::future<ComingLayer> coming;
+    std::shared_ptr<const LayerWeights> given;
+  };
+
   std::shared_ptr<const LayerWeights> bind_layer(int index) const;
-  at::Tensor bind_tensor(const std::string& name, at::ScalarType dtype) const;
+  at::Tensor bind_tensor(const std::string& name, at::ScalarType dtype, at::Device device) const;
+  void begin_reading(int index) const;
+  std::shared_ptr<const LayerWeights> coming_layer(int index) const;  // null where it is not coming
   void advise(int index, int advice) const;
 
   const StoredWeights* stored_;
   ModelConfig config_;
   at::ScalarType dtype_;
   Residency residency_;
-  at::Device device_;
+  Placement placement_;
   std::string decoder_;  // what stands before the names of its tensors
   std::vector<std::string> unused_;
   at::Tensor embedding_, final_norm_, head_;
   LayerInputWeights layer_input_;
   std::vector<std::shared_ptr<const LayerWeights>> layers_;  // empty where they are streamed
+  std::unique_ptr<ReadAhead> read_ahead_;                    // null where nothing is read ahead
 };
 
 // What a model of this configuration needs of a checkpoint takes in memory as `dtype`.
