@@ -11,7 +11,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
@@ -40,10 +39,21 @@ AtenCache::AtenCache(std::span<const std::int64_t> capacities, std::int64_t head
 void AtenCache::append(const at::Tensor& keys, const at::Tensor& values, std::int64_t first_position) {
   const std::int64_t n = keys.size(1);
   for (int head = 0; head < n_heads(); ++head) add_rows(head, n, first_position);
-  const at::Tensor rows = spread(last_rows(n), keys.size(2));
-  keys_.scatter_(1, rows, keys);
-  values_.scatter_(1, rows, values);
+  if (alike()) {
+    keys_.narrow(1, largest_rows() - n, n).copy_(keys);
+    values_.narrow(1, largest_rows() - n, n).copy_(values);
+  } else {
+    const at::Tensor rows = spread(last_rows(n), keys.size(2));
+    keys_.scatter_(1, rows, keys);
+    values_.scatter_(1, rows, values);
+  }
   for (int head = 0; head < n_heads(); ++head) rows_filled(head, n);
+}
+
+bool AtenCache::alike() const {
+  for (int head = 1; head < n_heads(); ++head)
+    if (n_rows(head) != n_rows(0)) return false;
+  return true;
 }
 
 at::Tensor AtenCache::part_rows(int head, RowPart part, RowSpan rows) const {
@@ -157,23 +167,6 @@ at::Tensor block_heads(const ProjectedBlock& block, const at::Tensor& projected,
   return projected.narrow(0, block.offset, block.n).unflatten(1, {-1, head_dim}).transpose(0, 1);
 }
 
-// Rotary positions, computed in float32 and rounded once; as they are where the table is undefined.
-//   x: (…, n, head_dim); table: (…, n, rotary_dim / 2), broadcast
-at::Tensor rotated(const at::Tensor& x, const RotaryTable& table, bool interleaved) {
-  if (!table.cos.defined()) return x;
-  const int64_t half = table.cos.size(-1);
-  const at::Tensor turning = x.narrow(-1, 0, 2 * half).to(at::kFloat);
-  const at::Tensor pairs = interleaved ? turning.unflatten(-1, {half, 2}) : turning.unflatten(-1, {2, half});
-  const int64_t side = interleaved ? -1 : -2;
-  const at::Tensor first = pairs.select(side, 0), second = pairs.select(side, 1);
-  const at::Tensor turned =
-      at::stack({first * table.cos - second * table.sin, second * table.cos + first * table.sin}, side)
-          .flatten(-2)
-          .to(x.scalar_type());
-  if (2 * half == x.size(-1)) return turned;
-  return at::cat({turned, x.narrow(-1, 2 * half, x.size(-1) - 2 * half)}, -1);
-}
-
 // (heads, n, head_dim) of the host, contiguous.
 HostRows host_rows(const at::Tensor& rows) {
   HostRows host{rows.scalar_type(), rows.size(2)};
@@ -200,7 +193,7 @@ at::Tensor HostCopy::arrived() const {
   return host_;
 }
 
-AtenLayer::AtenLayer(const Transformer& transformer, const LayerRows& rows)
+AtenLayer::AtenLayer(const AtenTransformer& transformer, const LayerRows& rows)
     : transformer_(transformer),
       layer_(rows.layer),
       cache_positions_(rows.cache_positions),
@@ -217,19 +210,23 @@ void AtenLayer::append(const ProjectedBlock& block) {
     append_rotated(block);
   input_.values = cache_.values();
   input_.sinks = block.projections.sinks;
-  input_.positions.clear();
-  for (int head = 0; head < cache_.n_heads(); ++head) input_.positions.push_back(cache_.positions(head));
+  input_.head_rows.clear();
+  for (int head = 0; head < cache_.n_heads(); ++head) input_.head_rows.push_back(cache_.n_rows(head));
+  input_.positions = [this](int head) { return cache_.positions(head); };
 }
 
 // Keys are rotated by their true position, once, on their way into the cache.
 void AtenLayer::append_rotated(const ProjectedBlock& block) {
-  const int64_t head_dim = heads_.head_dim;
-  const RotaryTable table = rotary_table(block.first_position, block.n);
-  const RotaryTable of_queries = query_table(table, block.first_position);
-  const bool interleaved = transformer_.config().interleaved_rotation;
-  input_.queries = rotated(block_heads(block, block.projections.queries, head_dim), of_queries, interleaved);
-  input_.new_keys = rotated(block_heads(block, block.projections.keys, head_dim), table, interleaved);
-  input_.new_values = block_heads(block, block.projections.values, head_dim);
+  const auto heads = [&](const at::Tensor& projected) {
+    return block_heads(block, projected, heads_.head_dim);
+  };
+  input_.queries = heads(block.projections.queries);
+  input_.new_keys = heads(block.projections.keys);
+  input_.new_values = heads(block.projections.values);
+  if (transformer_.config().rotates(layer_)) {
+    input_.queries = transformer_.query_rotation(layer_, block.first_position, block.n)(input_.queries);
+    input_.new_keys = transformer_.rotation(layer_, block.first_position, block.n)(input_.new_keys);
+  }
   cache_.append(input_.new_keys, input_.new_values, block.first_position);
   input_.keys = cache_.keys();
   if (!cache_.format().quantises()) return;
@@ -243,33 +240,22 @@ void AtenLayer::append_rotated(const ProjectedBlock& block) {
 void AtenLayer::append_by_place(const ProjectedBlock& block) {
   const int64_t head_dim = heads_.head_dim;
   input_.new_values = block_heads(block, block.projections.values, head_dim);
+  input_.queries = block_heads(block, block.projections.queries, head_dim);
   cache_.append(block_heads(block, block.projections.keys, head_dim), input_.new_values,
                 block.first_position);
-  const bool interleaved = transformer_.config().interleaved_rotation;
-  const RotaryTable table = rotary_table(0, cache_.largest_rows());
-  input_.keys = rotated(cache_.keys(), table, interleaved);
+  input_.keys = cache_.keys();
   const at::Tensor places = cache_.last_rows(block.n);
+  if (transformer_.config().rotates(layer_)) {
+    const HeadRotation& by_place = transformer_.rotation(layer_, 0, cache_.largest_rows());
+    input_.keys = by_place(input_.keys);
+    const auto of_places = [&](const at::Tensor& table) { return table.index({places}).unsqueeze(1); };
+    const RotaryTable of_queries = transformer_.rope(layer_).query_table(
+        {of_places(by_place.cos), of_places(by_place.sin)}, block.first_position);
+    const HeadRotation rotation{of_queries.cos, of_queries.sin, by_place.partner};
+    input_.queries = rotation(input_.queries.unflatten(0, {cache_.n_heads(), -1})).flatten(0, 1);
+  }
   input_.new_keys = gather_rows(input_.keys, places);
   if (cache_.format().quantises()) input_.new_values = gather_rows(cache_.values(), places);
-  const at::Tensor queries =
-      block_heads(block, block.projections.queries, head_dim).unflatten(0, {cache_.n_heads(), -1});
-  RotaryTable of_queries;
-  if (table.cos.defined())
-    of_queries = query_table({table.cos.index({places}).unsqueeze(1), table.sin.index({places}).unsqueeze(1)},
-                             block.first_position);
-  input_.queries = rotated(queries, of_queries, interleaved).flatten(0, 1);
-}
-
-// Made on the host, so that angles are the same on every device.
-RotaryTable AtenLayer::rotary_table(int64_t first, int64_t n) const {
-  if (!transformer_.config().rotates(layer_)) return {};
-  const RotaryTable table = transformer_.rope(layer_).table(first, n);
-  const at::Device device = transformer_.options(layer_).device();
-  return {table.cos.to(device), table.sin.to(device)};
-}
-
-RotaryTable AtenLayer::query_table(const RotaryTable& table, int64_t first_position) const {
-  return table.cos.defined() ? transformer_.rope(layer_).query_table(table, first_position) : table;
 }
 
 void AtenLayer::expect(const WantedRows& rows) {

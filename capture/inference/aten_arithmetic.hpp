@@ -31,6 +31,8 @@ class AtenCache : public KvCache {
   at::Tensor keys() const { return keys_.narrow(1, 0, largest_rows()); }
   at::Tensor values() const { return values_.narrow(1, 0, largest_rows()); }
 
+  bool alike() const;  // whether all heads hold as many rows
+
   // Where each head's last n rows lie: (n_kv_heads, n) int64.
   at::Tensor last_rows(std::int64_t n) const;
 
@@ -72,7 +74,7 @@ class HostCopy {
 // Rows where the model's weights lie, under LibTorch's operations.
 class AtenLayer : public LayerArithmetic {
  public:
-  AtenLayer(const Transformer& transformer, const LayerRows& rows);
+  AtenLayer(const AtenTransformer& transformer, const LayerRows& rows);
 
   const KvCache& cache() const override { return cache_; }
   KvCache& cache() override { return cache_; }
@@ -89,10 +91,8 @@ class AtenLayer : public LayerArithmetic {
  private:
   void append_rotated(const ProjectedBlock& block);
   void append_by_place(const ProjectedBlock& block);
-  RotaryTable rotary_table(std::int64_t first, std::int64_t n) const;
-  RotaryTable query_table(const RotaryTable& table, std::int64_t first_position) const;
 
-  const Transformer& transformer_;
+  const AtenTransformer& transformer_;
   int layer_;
   bool cache_positions_;
   HeadShape heads_;

@@ -1,6 +1,7 @@
 #include "capture/inference/aten_attention.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -15,7 +16,7 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/isfinite.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/stack.h>
@@ -29,43 +30,64 @@ namespace {
 
 using std::int64_t;
 
-// Ranges of visible rows, per KV head and query: here for the bounds of tiles, on the device for masks.
-struct Ranges {
-  std::vector<VisibleRows> heads;
-  at::Tensor begin, end;  // (n_kv_heads, 1, n, 1) int32
-  bool alike = true;      // the same of every head
-
-  Ranges(const AtenAttentionInput& input, int64_t n) {
-    const auto n_heads = static_cast<int64_t>(input.positions.size());
+// Which rows queries see. Where all heads hold as many and no window ends, it is those up to their own;
+// elsewhere ranges per KV head and query: here for the bounds of tiles, on the device for masks.
+class Visible {
+ public:
+  Visible(const AtenAttentionInput& input, int64_t n) : n_queries_(n), n_rows_(input.keys.size(1)) {
+    const auto n_heads = static_cast<int64_t>(input.head_rows.size());
+    all_up_to_own_ = input.rules.window == 0 &&
+                     std::ranges::all_of(input.head_rows, [&](int64_t rows) { return rows == n_rows_; });
+    if (all_up_to_own_) return;
     const at::Tensor both = at::empty({2, n_heads, 1, n, 1}, at::TensorOptions().dtype(at::kInt));
     auto* bounds = both.mutable_data_ptr<std::int32_t>();
     for (int64_t head = 0; head < n_heads; ++head) {
-      heads.push_back(visible_rows(input.positions[head], n, input.rules));
-      std::ranges::copy(heads.back().begin, bounds + head * n);
-      std::ranges::copy(heads.back().end, bounds + (n_heads + head) * n);
+      heads_.push_back(visible_rows(input.positions(static_cast<int>(head)), n, input.rules));
+      std::ranges::copy(heads_.back().begin, bounds + head * n);
+      std::ranges::copy(heads_.back().end, bounds + (n_heads + head) * n);
     }
     const at::Tensor there = both.to(input.queries.device());
-    begin = there[0];
-    end = there[1];
-    for (const VisibleRows& head : heads)
-      alike = alike && head.begin == heads.front().begin && head.end == heads.front().end;
+    begin_ = there[0];
+    end_ = there[1];
   }
+
+  bool all_up_to_own() const { return all_up_to_own_; }
+  bool all() const { return all_up_to_own_ && n_queries_ == 1; }
 
   // Rows [first, last) are all that queries [query, query + n) of any head see: later queries see no older
   // row than earlier ones.
   std::pair<int64_t, int64_t> of_any(int64_t query, int64_t n) const {
+    if (all_up_to_own_) return {0, own(query + n - 1) + 1};
     std::pair<int64_t, int64_t> rows{std::numeric_limits<int64_t>::max(), 0};
-    for (const VisibleRows& head : heads) {
+    for (const VisibleRows& head : heads_) {
       rows.first = std::min<int64_t>(rows.first, head.begin[query]);
       rows.second = std::max<int64_t>(rows.second, head.end[query + n - 1]);
     }
     return rows;
   }
+
+  // Where queries [query, query + n) do not see rows [first_row, first_row + n_rows): (heads, 1, n, n_rows),
+  // one head where all are alike.
+  at::Tensor hidden(int64_t query, int64_t n, int64_t first_row, int64_t n_rows, at::Device device) const {
+    const auto ints = at::TensorOptions().dtype(at::kInt).device(device);
+    const at::Tensor row = at::arange(first_row, first_row + n_rows, ints);
+    if (all_up_to_own_)
+      return (row > at::arange(own(query), own(query) + n, ints).unsqueeze(1)).view({1, 1, n, n_rows});
+    return (row < begin_.narrow(2, query, n)).logical_or_(row >= end_.narrow(2, query, n));
+  }
+
+  int64_t own(int64_t query) const { return n_rows_ - n_queries_ + query; }  // a query's own row
+
+ private:
+  int64_t n_queries_, n_rows_;
+  bool all_up_to_own_ = false;
+  std::vector<VisibleRows> heads_;
+  at::Tensor begin_, end_;  // (n_kv_heads, 1, n, 1) int32
 };
 
 // What is summed up on the device, to come to the host in one piece.
 struct Sums {
-  at::Tensor finite;             // (3) of queries, new keys, new values
+  at::Tensor finite;             // (3) sums of queries, new keys, new values: finite where all of them are
   at::Tensor log_sum_exp;        // (n_heads, n) float32
   at::Tensor entropy, last_row;  // (n_heads, n), (n_heads, n_rows) float32
   at::Tensor columns;            // (n_heads, n_rows) float64
@@ -84,7 +106,7 @@ class AtenAttention {
         head_dim_(input.queries.size(2)),
         n_kv_heads_(input.keys.size(0)),
         n_rows_(input.keys.size(1)),
-        ranges_(input, n_),
+        visible_(input, n_),
         fused_(may_fuse()) {}
 
   AttentionOutput run() {
@@ -110,7 +132,8 @@ class AtenAttention {
   void prepare() {
     const auto floats = input_.queries.options().dtype(at::kFloat), doubles = floats.dtype(at::kDouble);
     output_.output = at::empty({n_, n_heads_ * head_dim_}, input_.queries.options());
-    const auto finite = [](const at::Tensor& values) { return at::isfinite(values).all(); };
+    // No number but NaN and Inf makes a sum that is none, but where products would have none either.
+    const auto finite = [](const at::Tensor& values) { return values.sum(at::kFloat); };
     sums_.finite = at::stack({finite(input_.queries), finite(input_.new_keys), finite(input_.new_values)});
     sums_.log_sum_exp = at::empty({n_heads_, n_}, floats);
     if (wants_.entropy) sums_.entropy = at::empty({n_heads_, n_}, floats);
@@ -135,7 +158,7 @@ class AtenAttention {
   }
 
   int64_t group() const { return n_heads_ / n_kv_heads_; }
-  int64_t mask_heads() const { return ranges_.alike ? 1 : n_kv_heads_; }
+  int64_t mask_heads() const { return visible_.all_up_to_own() ? 1 : n_kv_heads_; }
 
   // Calls use(tile) for tiles of as many queries as have no more scores than a tile may, in so many heads.
   template <typename Use>
@@ -143,7 +166,7 @@ class AtenAttention {
     const int64_t step = std::clamp<int64_t>(tile_scores_ / (n_heads * n_rows_), 1, n_);
     for (int64_t query = 0; query < n_; query += step) {
       const int64_t n = std::min(step, n_ - query);
-      const auto [first, last] = ranges_.of_any(query, n);
+      const auto [first, last] = visible_.of_any(query, n);
       use(Tile{query, n, first, last - first, {}});
     }
   }
@@ -155,26 +178,28 @@ class AtenAttention {
         .contiguous();
   }
 
-  // Where a query does not see a row: (mask_heads, 1, n, n_rows).
-  at::Tensor hidden(const Tile& tile) const {
-    const at::Tensor row = at::arange(tile.first_row, tile.first_row + tile.n_rows, ranges_.begin.options());
-    const auto of_queries = [&](const at::Tensor& bounds) {
-      return bounds.narrow(0, 0, mask_heads()).narrow(2, tile.query, tile.n);
-    };
-    return (row < of_queries(ranges_.begin)).logical_or_(row >= of_queries(ranges_.end));
-  }
-
   // What PyTorch's kernels add to scores, (1, n_kv_heads, G · n, n_rows); nothing where every query sees all.
   std::optional<at::Tensor> mask(const Tile& tile) const {
+    if (visible_.all()) return {};
     constexpr int64_t kAligned = 16;  // rows lie so many elements apart, or a multiple of it
-    if (n_ == 1 && ranges_.alike && ranges_.of_any(0, 1) == std::pair<int64_t, int64_t>(0, n_rows_))
-      return {};
+    constexpr double kHidden = -std::numeric_limits<double>::infinity();
     const int64_t width = (tile.n_rows + kAligned - 1) / kAligned * kAligned;
-    const at::Tensor all = at::zeros({mask_heads(), group(), tile.n, width}, input_.queries.options());
-    all.narrow(3, 0, tile.n_rows).masked_fill_(hidden(tile), -std::numeric_limits<double>::infinity());
+    const at::TensorOptions& options = input_.queries.options();
+    at::Tensor all;
+    if (visible_.all_up_to_own()) {
+      all = at::full({tile.n, width}, kHidden, options).triu_(visible_.own(tile.query) + 1 - tile.first_row);
+      all = all.repeat({group(), 1});
+    } else {
+      all = at::zeros({n_kv_heads_, group(), tile.n, width}, options);
+      all.narrow(3, 0, tile.n_rows).masked_fill_(hidden(tile), kHidden);
+    }
     return all.view({1, mask_heads(), group() * tile.n, width})
         .narrow(3, 0, tile.n_rows)
         .expand({1, n_kv_heads_, -1, -1});
+  }
+
+  at::Tensor hidden(const Tile& tile) const {
+    return visible_.hidden(tile.query, tile.n, tile.first_row, tile.n_rows, input_.queries.device());
   }
 
   // The output by PyTorch's own kernel, which keeps no score, with the log-sum-exp that weights are taken
@@ -304,7 +329,7 @@ class AtenAttention {
   }
 
   void store_weights(const Tile& tile, std::size_t head) const {
-    const auto& positions = positions_of(head);
+    const auto positions = input_.positions(static_cast<int>(kv_head(head)));
     const at::Tensor here = tile.weights[static_cast<int64_t>(head)].to(at::kCPU).contiguous();
     const float* weights = here.const_data_ptr<float>();
     const int64_t end = std::min(tile.first_row + tile.n_rows, static_cast<int64_t>(positions.size()));
@@ -314,8 +339,8 @@ class AtenAttention {
             weights[i * tile.n_rows + row - tile.first_row];
   }
 
-  const std::span<const std::int32_t>& positions_of(std::size_t query_head) const {
-    return input_.positions[query_head / static_cast<std::size_t>(group())];
+  std::size_t kv_head(std::size_t query_head) const {
+    return query_head / static_cast<std::size_t>(group());
   }
 
   // One copy, which is also where the host waits for the device.
@@ -327,7 +352,7 @@ class AtenAttention {
     for (at::Tensor& piece : pieces) piece = piece.flatten().to(at::kDouble);
     const at::Tensor all = at::cat(pieces).to(at::kCPU);
     const double* next = all.const_data_ptr<double>();
-    for (const char* what : {"queries", "keys", "values"}) require_finite(*next++ != 0, what);
+    for (const char* what : {"queries", "keys", "values"}) require_finite(std::isfinite(*next++), what);
     output_.log_sum_exp = take_queries(next);
     if (wants_.entropy) output_.entropy = take_queries(next);
     if (wants_.last_row) output_.last_row = take_rows<float>(next);
@@ -351,14 +376,14 @@ class AtenAttention {
   PerRow<T> take_rows(const double*& next) const {
     PerRow<T> taken;
     for (std::size_t head = 0; head < static_cast<std::size_t>(n_heads_); ++head, next += n_rows_)
-      taken.emplace_back(next, next + positions_of(head).size());
+      taken.emplace_back(next, next + input_.head_rows[kv_head(head)]);
     return taken;
   }
 
   const AtenAttentionInput& input_;
   const AttentionWants& wants_;
   int64_t tile_scores_, n_heads_, n_, head_dim_, n_kv_heads_, n_rows_;
-  Ranges ranges_;
+  Visible visible_;
   bool fused_;
   at::Tensor sinks_;  // (n_kv_heads, G, 1, 1)
   Sums sums_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,7 +17,9 @@ struct AtenAttentionInput {
   at::Tensor queries;               // (n_heads, n, head_dim)
   at::Tensor keys, values;          // (n_kv_heads, n_rows, head_dim); past a head's own rows anything finite
   at::Tensor new_keys, new_values;  // (n_kv_heads, n, head_dim): those of the block's own tokens
-  std::vector<std::span<const std::int32_t>> positions;  // per KV head, of its own rows, ascending
+  std::vector<std::int64_t> head_rows;  // per KV head: how many are its own
+  // Of a KV head, where they have to be known: the true positions of its own rows, ascending.
+  std::function<std::span<const std::int32_t>(int kv_head)> positions;
   AttentionRules rules;
   at::Tensor sinks;  // (n_heads) float32, on the host, as AttentionInput has them
 };

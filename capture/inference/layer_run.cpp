@@ -28,7 +28,8 @@ using std::int64_t;
 
 // The transformer's own arithmetic.
 std::unique_ptr<LayerArithmetic> arithmetic_of(const Transformer& transformer, const LayerRows& rows) {
-  if (transformer.arithmetic() == Arithmetic::kAten) return std::make_unique<AtenLayer>(transformer, rows);
+  if (const auto* aten = dynamic_cast<const AtenTransformer*>(&transformer))
+    return std::make_unique<AtenLayer>(*aten, rows);
   return std::make_unique<KernelLayer>(transformer, rows);
 }
 

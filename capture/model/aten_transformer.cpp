@@ -5,8 +5,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/mean.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/silu.h>
 
 #include "capture/model/transformer.hpp"
@@ -38,8 +38,34 @@ Projections AtenTransformer::project_heads(const LayerWeights& w, const at::Tens
 
 void AtenTransformer::add_attention(const LayerWeights& w, const at::Tensor& attention,
                                     at::Tensor& hidden) const {
-  const at::Tensor projected = normalized(multiplied(attention, w.wo, w.bo), w.attention_post_norm);
-  hidden.add_(projected * config().residual_scale);
+  add_branch(normalized(multiplied(attention, w.wo, w.bo), w.attention_post_norm), hidden);
+}
+
+void AtenTransformer::add_branch(const at::Tensor& branch, at::Tensor& hidden) const {
+  const double scale = config().residual_scale;
+  hidden.add_(scale == 1 ? branch : branch * scale);
+}
+
+const HeadRotation& AtenTransformer::rotation(int layer, std::int64_t first, std::int64_t n) const {
+  return rotation(layer, first, n, false);
+}
+
+const HeadRotation& AtenTransformer::query_rotation(int layer, std::int64_t first, std::int64_t n) const {
+  return rotation(layer, first, n, config().query_growth != 0);
+}
+
+const HeadRotation& AtenTransformer::rotation(int layer, std::int64_t first, std::int64_t n,
+                                              bool queries) const {
+  constexpr std::size_t kMost = 256;  // of as many blocks; 128 tokens of 128 coordinates take 128 KiB
+  const Rope& of_layer = rope(layer);
+  const at::Device device = options(layer).device();
+  const Rotating rotating{&of_layer, config().heads(layer).head_dim, first, n, device.index(), queries};
+  if (const auto known = rotations_.find(rotating); known != rotations_.end()) return known->second;
+  if (rotations_.size() >= kMost) rotations_.clear();
+  RotaryTable table = of_layer.table(first, n);
+  if (queries) table = of_layer.query_table(table, first);
+  return rotations_[rotating] =
+             head_rotation(table, rotating.head_dim, config().interleaved_rotation, device);
 }
 
 at::Tensor AtenTransformer::delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const {
@@ -62,7 +88,7 @@ Routing AtenTransformer::add_mlp(const LayerWeights& w, at::Tensor& hidden) cons
   const at::Tensor x = normalized(hidden, w.mlp_norm);
   at::Tensor out = at::empty_like(x);
   Routing routing = feed(w, hidden, x, out);
-  hidden.add_(normalized(out, w.mlp_post_norm) * config().residual_scale);
+  add_branch(normalized(out, w.mlp_post_norm), hidden);
   return routing;
 }
 
@@ -84,7 +110,8 @@ void AtenTransformer::feed_forward(const MlpWeights& w, const at::Tensor& x, boo
     active = config().activation == HiddenActivation::kSilu ? at::silu(gate) : at::gelu(gate, "tanh");
     active.mul_(up);
   }
-  out.copy_(multiplied(active.to(dtype()), w.down, w.down_bias));
+  multiply(active.to(dtype()), w.down, out);
+  if (w.down_bias.defined()) out.add_(w.down_bias);
 }
 
 void AtenTransformer::multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const {
@@ -93,11 +120,11 @@ void AtenTransformer::multiply(const at::Tensor& x, const at::Tensor& weight, at
 
 at::Tensor AtenTransformer::normalized(const at::Tensor& x, const at::Tensor& weight) const {
   if (!weight.defined()) return x;
-  at::Tensor wide = x.to(at::kFloat);
-  const at::Tensor scale = wide.square().mean(-1, true).add_(config().rms_norm_eps).rsqrt_();
-  wide = wide * scale;
-  if (config().unit_offset_norms) return wide.mul_(weight.to(at::kFloat) + 1).to(dtype());
-  return wide.to(dtype()) * weight;
+  const auto scaled = [&](const at::Tensor& rows) {
+    return at::rms_norm(rows, {rows.size(-1)}, std::nullopt, config().rms_norm_eps);
+  };
+  if (config().unit_offset_norms) return scaled(x.to(at::kFloat)).mul(weight.to(at::kFloat) + 1).to(dtype());
+  return scaled(x) * weight;
 }
 
 // Each head by itself, or all together, as long as the weight is.

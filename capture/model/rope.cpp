@@ -1,18 +1,23 @@
 #include "capture/model/rope.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/addcmul.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/floor.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/log.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
 namespace keyscope::capture {
@@ -138,6 +143,22 @@ RotaryTable Rope::query_table(const RotaryTable& table, std::int64_t first) cons
   const at::Tensor growth = 1 + query_growth_ * at::log(1 + at::floor(position / query_growth_length_));
   const at::Tensor of_rows = growth.unsqueeze(1).to(table.cos.device());
   return {table.cos * of_rows, table.sin * of_rows};
+}
+
+at::Tensor HeadRotation::operator()(const at::Tensor& x) const {
+  return at::addcmul(x * cos, x.index_select(-1, partner), sin).to(x.scalar_type());
+}
+
+HeadRotation head_rotation(const RotaryTable& table, std::int64_t head_dim, bool interleaved,
+                           at::Device device) {
+  const std::int64_t half = table.cos.size(-1), side = interleaved ? -1 : -2;
+  const at::Tensor turning = at::arange(2 * half, at::TensorOptions().dtype(at::kLong));
+  const at::Tensor pairs = interleaved ? turning.view({half, 2}).flip(1) : turning.view({2, half}).flip(0);
+  const at::Tensor cos = at::stack({table.cos, table.cos}, side).flatten(-2);
+  const at::Tensor sin = at::stack({-table.sin, table.sin}, side).flatten(-2);
+  const std::array<std::int64_t, 2> more{0, head_dim - 2 * half};
+  return {at::constant_pad_nd(cos, more, 1).to(device), at::constant_pad_nd(sin, more, 0).to(device),
+          at::cat({pairs.flatten(), at::arange(2 * half, head_dim, turning.options())}).to(device)};
 }
 
 }  // namespace keyscope::capture

@@ -41,4 +41,17 @@ class Rope {
   at::Tensor long_inverse_frequency_;  // kLongRope: past it
 };
 
+// The rotation of whole heads on any device: x cos + partner(x) sin.
+struct HeadRotation {
+  at::Tensor cos, sin;  // (…, n, head_dim) float32: 1 and 0 of coordinates that do not turn
+  at::Tensor partner;   // (head_dim) int64: the coordinate that each turns with, or itself
+
+  // x (…, n, head_dim), rotated in float32 and rounded once.
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
+//   table: (…, n, rotary_dim / 2); interleaved: coordinates 2i and 2i + 1 turn together, not i and
+//   rotary_dim / 2 + i
+HeadRotation head_rotation(const RotaryTable& table, std::int64_t head_dim, bool interleaved, at::Device device);
+
 }  // namespace keyscope::capture

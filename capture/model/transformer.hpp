@@ -1,6 +1,8 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -158,6 +160,11 @@ class AtenTransformer : public Transformer {
   Arithmetic arithmetic() const override { return Arithmetic::kAten; }
   void multiply(const at::Tensor& x, const at::Tensor& weight, at::Tensor& out) const override;
 
+  // Of true positions first, …, first + n - 1 in a layer that rotates, on its device. Made on the host, so
+  // that angles are the same everywhere, and kept for the layers after it.
+  const HeadRotation& rotation(int layer, std::int64_t first, std::int64_t n) const;
+  const HeadRotation& query_rotation(int layer, std::int64_t first, std::int64_t n) const;
+
  protected:
   Projections project_heads(const LayerWeights& weights, const at::Tensor& hidden) const override;
   at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight) const override;
@@ -171,7 +178,19 @@ class AtenTransformer : public Transformer {
                     at::Tensor& out) const override;
 
  private:
+  struct Rotating {  // what it depends on
+    const Rope* rope;
+    std::int64_t head_dim, first, n;
+    at::DeviceIndex device;
+    bool queries;
+    auto operator<=>(const Rotating&) const = default;
+  };
+  const HeadRotation& rotation(int layer, std::int64_t first, std::int64_t n, bool queries) const;
   at::Tensor normalized_heads(const at::Tensor& projected, const at::Tensor& weight) const;
+  // hidden += branch, scaled as the model scales what a layer adds.
+  void add_branch(const at::Tensor& branch, at::Tensor& hidden) const;
+
+  mutable std::map<Rotating, HeadRotation> rotations_;
 };
 
 // Memory that is used again and again for tensors of changing size.

@@ -54,8 +54,9 @@ capture::AtenAttentionInput together(const AttentionCase& c) {
     const std::int64_t dropped = c.dropped_rows(head), n = s.n_rows - dropped;
     input.keys[head].narrow(0, 0, n).copy_(c.keys[head].narrow(0, dropped, n));
     input.values[head].narrow(0, 0, n).copy_(c.values[head].narrow(0, dropped, n));
-    input.positions.emplace_back(c.positions[head]);
+    input.head_rows.push_back(n);
   }
+  input.positions = [&c](int head) { return std::span<const std::int32_t>(c.positions[head]); };
   input.new_keys = c.keys.narrow(1, s.n_rows - s.n_new, s.n_new);
   input.new_values = c.values.narrow(1, s.n_rows - s.n_new, s.n_new);
   input.rules = c.input.rules;
