@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -13,7 +14,9 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
+#include "base/errors.hpp"
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
@@ -90,9 +93,17 @@ void AtenCache::move_rows(const RetainedRows& retained) {
   for (std::size_t head = 0; head < retained.size(); ++head)
     std::copy(retained[head].begin(), retained[head].end(),
               index.mutable_data_ptr<std::int64_t>() + static_cast<std::int64_t>(head) * n);
-  const at::Tensor rows = index.to(keys_.device());
-  keys_.narrow(1, 0, n).copy_(gather_rows(keys_, rows));
-  values_.narrow(1, 0, n).copy_(gather_rows(values_, rows));
+  gather_up(index.to(keys_.device()));
+}
+
+void AtenCache::gather_up(const at::Tensor& rows) {
+  keys_.narrow(1, 0, rows.size(1)).copy_(gather_rows(keys_, rows));
+  values_.narrow(1, 0, rows.size(1)).copy_(gather_rows(values_, rows));
+}
+
+void AtenCache::retain_there(const at::Tensor& rows, std::function<RetainedRows()> on_host) {
+  gather_up(rows);
+  moved(std::vector<std::int64_t>(n_heads(), rows.size(1)), std::move(on_host));
 }
 
 void AtenCache::copy_keys_and_values(const KvCache& from) {
@@ -178,21 +189,6 @@ HostRows host_rows(const at::Tensor& rows) {
 
 }  // namespace
 
-// Pinned memory: only from there does a device copy while it computes.
-HostCopy::HostCopy(const at::Tensor& tensor, const SideStream& stream) : source_(tensor.contiguous()) {
-  if (source_.is_cpu()) {
-    host_ = source_;
-    return;
-  }
-  host_ = at::empty(source_.sizes(), source_.options().device(at::kCPU).pinned_memory(true));
-  arrival_ = stream.run(DeviceMoment::of(source_.device()), [&] { host_.copy_(source_, true); });
-}
-
-at::Tensor HostCopy::arrived() const {
-  arrival_.wait();
-  return host_;
-}
-
 AtenLayer::AtenLayer(const AtenTransformer& transformer, const LayerRows& rows)
     : transformer_(transformer),
       layer_(rows.layer),
@@ -204,6 +200,7 @@ AtenLayer::AtenLayer(const AtenTransformer& transformer, const LayerRows& rows)
 }
 
 void AtenLayer::append(const ProjectedBlock& block) {
+  first_position_ = block.first_position;
   if (cache_positions_)
     append_by_place(block);
   else
@@ -264,7 +261,21 @@ void AtenLayer::expect(const WantedRows& rows) {
   if (rows.queries) queries_ = HostCopy(input_.queries, side_stream_);
 }
 
-AttentionOutput AtenLayer::attend(const AttentionWants& wants) { return aten_attend(input_, wants); }
+AttentionOutput AtenLayer::attend(const AttentionWants& wants) {
+  AttentionOutput output = aten_attend(input_, wants);
+  if (output.unchecked.defined())
+    unchecked_.emplace_back(first_position_, HostCopy(output.unchecked, side_stream_));
+  return output;
+}
+
+void AtenLayer::check() {
+  const auto blocks = std::exchange(unchecked_, {});
+  for (const auto& [first_position, sums] : blocks) try {
+      require_finite_sums(sums.arrived());
+    } catch (const InvalidInput& error) {
+      throw InvalidInput(fmt::format("tokens from {}: {}", first_position, error.what()));
+    }
+}
 
 // Keys that are rotated by place are given as attention has seen them.
 at::Tensor AtenLayer::cached_tensor(RowPart part) const {

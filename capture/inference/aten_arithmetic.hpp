@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "capture/inference/aten_attention.hpp"
 #include "capture/inference/kv_cache.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
-#include "capture/model/side_stream.hpp"
+#include "capture/model/device_work.hpp"
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
@@ -33,12 +37,17 @@ class AtenCache : public KvCache {
 
   bool alike() const;  // whether all heads hold as many rows
 
+  // Keeps only these rows of every head: (n_kv_heads, n) int64, ascending, where the rows lie. What is known
+  // of rows follows when somebody asks, by `on_host`, which is called once.
+  void retain_there(const at::Tensor& rows, std::function<RetainedRows()> on_host);
+
   // Where each head's last n rows lie: (n_kv_heads, n) int64.
   at::Tensor last_rows(std::int64_t n) const;
 
  private:
   std::int64_t row_bytes() const override;
   void move_rows(const RetainedRows& retained) override;
+  void gather_up(const at::Tensor& rows);  // (n_kv_heads, n), to the beginning
   void copy_keys_and_values(const KvCache& from) override;
   std::int64_t head_dim() const override { return keys_.size(2); }
   std::int64_t element_bytes() const override { return keys_.element_size(); }
@@ -57,20 +66,6 @@ at::Tensor gather_rows(const at::Tensor& tensor, const at::Tensor& rows);
 //   returns them in their own dtype
 at::Tensor rounded_rows(const at::Tensor& rows, const analysis::RowRounding& rounding);
 
-// A tensor of a device on its way to the host. On the CPU it is there.
-class HostCopy {
- public:
-  HostCopy() = default;  // of nothing
-  // Begins when the device has done all that was asked of it. The tensor is kept until the copy goes.
-  HostCopy(const at::Tensor& tensor, const SideStream& stream);
-
-  at::Tensor arrived() const;  // contiguous; waits for it
-
- private:
-  at::Tensor source_, host_;
-  DeviceMoment arrival_;
-};
-
 // Rows where the model's weights lie, under LibTorch's operations.
 class AtenLayer : public LayerArithmetic {
  public:
@@ -81,9 +76,14 @@ class AtenLayer : public LayerArithmetic {
   void append(const ProjectedBlock& block) override;
   void expect(const WantedRows& rows) override;
   AttentionOutput attend(const AttentionWants& wants) override;
+  void check() override;
+  std::optional<LayerEviction> evict(const EvictionRule& rule, const BlockStatistics& block,
+                                     bool told) override;
   HostRows cached_rows(RowPart part) const override;
   HostRows block_rows(RowPart part) const override;
-  at::Tensor cached_tensor(RowPart part) const override;
+  // All that are cached, past a head's own anything finite: (n_kv_heads, rows of the fullest, head_dim).
+  // Valid until the layer's next change.
+  at::Tensor cached_tensor(RowPart part) const;
   HostRows block_queries() const override;
   std::int64_t n_queries() const override { return input_.queries.size(1); }
   void end_block() override;
@@ -98,6 +98,9 @@ class AtenLayer : public LayerArithmetic {
   HeadShape heads_;
   AtenCache cache_;
   AtenAttentionInput input_;  // of the block at hand
+  std::int64_t first_position_ = 0;
+  // Of blocks by their first position, what AttentionOutput::unchecked says of them.
+  std::vector<std::pair<std::int64_t, HostCopy>> unchecked_;
   SideStream side_stream_;
   HostCopy new_keys_, new_values_, queries_;  // of what is expected
 };

@@ -118,7 +118,12 @@ class AtenAttention {
         if (!fused_) mix(tile);
         take_statistics(tile);
       });
-    bring_statistics();
+    if (wants_weights()) {
+      bring_statistics();
+    } else {
+      output_.log_sum_exp = sums_.log_sum_exp;
+      output_.unchecked = sums_.finite;
+    }
     return std::move(output_);
   }
 
@@ -351,8 +356,8 @@ class AtenAttention {
     std::erase_if(pieces, [](const at::Tensor& piece) { return !piece.defined(); });
     for (at::Tensor& piece : pieces) piece = piece.flatten().to(at::kDouble);
     const at::Tensor all = at::cat(pieces).to(at::kCPU);
-    const double* next = all.const_data_ptr<double>();
-    for (const char* what : {"queries", "keys", "values"}) require_finite(std::isfinite(*next++), what);
+    require_finite_sums(all.narrow(0, 0, 3).to(at::kFloat));
+    const double* next = all.const_data_ptr<double>() + 3;
     output_.log_sum_exp = take_queries(next);
     if (wants_.entropy) output_.entropy = take_queries(next);
     if (wants_.last_row) output_.last_row = take_rows<float>(next);
@@ -395,6 +400,11 @@ class AtenAttention {
 AttentionOutput aten_attend(const AtenAttentionInput& input, const AttentionWants& wants,
                             std::int64_t tile_scores) {
   return AtenAttention(input, wants, tile_scores).run();
+}
+
+void require_finite_sums(const at::Tensor& sums) {
+  const float* next = sums.const_data_ptr<float>();
+  for (const char* what : {"queries", "keys", "values"}) require_finite(std::isfinite(*next++), what);
 }
 
 }  // namespace keyscope::capture

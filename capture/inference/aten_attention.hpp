@@ -32,10 +32,15 @@ inline constexpr std::int64_t kAtenTileScores = std::int64_t{1} << 25;
 // take, go tile by tile. Statistics, where they are wanted, come tile by tile from weights that are taken
 // anew from that log-sum-exp: products in the queries' dtype with float32 sums, sums over queries in float64.
 // The output stays on the device, all else comes to the host in one piece; only weights, where they are
-// wanted, come tile by tile.
+// wanted, come tile by tile. Where nothing is wanted, nobody waits: the log-sum-exp stays there, and whether
+// numbers were finite is left `unchecked`.
 //   tile_scores: a tile has as many queries as give no more scores than this, but one at least
 //   throws InvalidInput where queries, or keys or values of the block's own rows, hold NaN or Inf
 AttentionOutput aten_attend(const AtenAttentionInput& input, const AttentionWants& wants = {},
                             std::int64_t tile_scores = kAtenTileScores);
+
+//   sums: (3) float32 of queries, keys and values, on the host
+//   throws InvalidInput where one is not finite
+void require_finite_sums(const at::Tensor& sums);
 
 }  // namespace keyscope::capture

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/policies/policy.hpp"
+#include "analysis/policies/row_selection.hpp"
 #include "capture/inference/attention.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
 #include "capture/recording/records.hpp"
@@ -40,7 +41,25 @@ struct LayerEviction {
 };
 
 // Evicts a layer's cache down to the rule's budgets, every KV head by its own scores.
-LayerEviction evict(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block);
+//   told: whether anybody will look at what is returned, which may be empty otherwise
+LayerEviction evict(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block,
+                    bool told = true);
+
+// The heads of a cache that hold more rows than the rule leaves them.
+std::vector<int> heads_to_evict(const EvictionRule& rule, const KvCache& cache);
+
+// What is done to a cache where of each of these heads only what was selected stays, and of the others all.
+LayerEviction eviction_of(const KvCache& cache, const std::vector<int>& heads,
+                          std::vector<analysis::Selection> selections);
+
+// The attention weights that a policy asked for, of the block and of KV heads; empty where it asked for none.
+struct PolicyAttention {
+  PerRow<float> last_row_group;       // [n_kv_heads][n_rows]
+  std::vector<float> last_row_layer;  // (n_rows)
+  PerRow<float> window_sums;          // [n_kv_heads][n_rows]
+};
+PolicyAttention policy_attention(const analysis::PolicyNeeds& needs, int n_kv_heads,
+                                 const BlockStatistics& block);
 
 // Drops rows that no query from `next_position` on will see through a window, once and for all: these have no
 // margin (NaN).

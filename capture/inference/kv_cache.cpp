@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -62,12 +63,17 @@ std::int64_t KvCache::add_rows(int head, std::int64_t n, std::int64_t first_posi
   if (to.n_rows + n > capacity)
     throw InvalidInput(
         fmt::format("KV cache: {} rows do not fit into the {} that are free", n, capacity - to.n_rows));
-  const auto first = static_cast<std::ptrdiff_t>(to.n_rows);
-  std::iota(to.positions.begin() + first, to.positions.begin() + first + n,
-            static_cast<std::int32_t>(first_position));
-  std::fill_n(to.received.begin() + first, n, 0.0);
-  std::fill_n(to.queries.begin() + first, n, 0);
+  const std::int64_t first = to.n_rows;
   to.n_rows += n;
+  note([this, head, n, first_position] {
+    Head& known = heads_[head];
+    const auto next = static_cast<std::ptrdiff_t>(known.n_known);
+    std::iota(known.positions.begin() + next, known.positions.begin() + next + n,
+              static_cast<std::int32_t>(first_position));
+    std::fill_n(known.received.begin() + next, n, 0.0);
+    std::fill_n(known.queries.begin() + next, n, 0);
+    known.n_known += n;
+  });
   return first;
 }
 
@@ -75,7 +81,13 @@ std::int64_t KvCache::grouped_rows(const Head& head) {
   return std::accumulate(head.groups.begin(), head.groups.end(), std::int64_t{0});
 }
 
+RowSpan KvCache::settled_rows(int head) const {
+  settle();
+  return at(head).settled;
+}
+
 analysis::CachedRows KvCache::stored_rows(int head) const {
+  settle();
   const Head& of = at(head);
   const std::int64_t n_waiting = format_.groups_keys() ? of.n_rows - grouped_rows(of) : 0;
   return {of.n_rows, n_waiting, std::ssize(of.groups), head_dim(), element_bytes()};
@@ -83,6 +95,7 @@ analysis::CachedRows KvCache::stored_rows(int head) const {
 
 void KvCache::rows_filled(int head, std::int64_t n) {
   if (!format_.quantises()) return;
+  settle();
   Head& of = at(head);
   const RowSpan rows{of.n_rows - n, of.n_rows};
   of.settled = {};
@@ -111,7 +124,21 @@ void KvCache::group_keys(int head, RowSpan rows) {
 }
 
 void KvCache::retain(const RetainedRows& rows) {
+  settle();
   move_rows(rows);
+  for (std::size_t head = 0; head < heads_.size(); ++head)
+    heads_[head].n_rows = static_cast<std::int64_t>(rows[head].size());
+  keep(rows);
+}
+
+void KvCache::moved(const std::vector<std::int64_t>& n_rows, std::function<RetainedRows()> rows) {
+  constexpr std::size_t kMostWaiting = 32;
+  for (std::size_t head = 0; head < heads_.size(); ++head) heads_[head].n_rows = n_rows[head];
+  waiting_.emplace_back([this, rows = std::move(rows)] { keep(rows()); });
+  if (waiting_.size() > kMostWaiting) settle(kMostWaiting / 2);
+}
+
+void KvCache::keep(const RetainedRows& rows) const {
   for (std::size_t head = 0; head < heads_.size(); ++head) {
     Head& kept = heads_[head];
     move_entries(kept.positions, rows[head]);
@@ -119,11 +146,28 @@ void KvCache::retain(const RetainedRows& rows) {
     move_entries(kept.queries, rows[head]);
     leave_groups(kept.groups, rows[head]);
     kept.settled = {};
-    kept.n_rows = static_cast<std::int64_t>(rows[head].size());
+    kept.n_known = static_cast<std::int64_t>(rows[head].size());
+  }
+}
+
+void KvCache::note(std::function<void()> what) const {
+  if (waiting_.empty())
+    what();
+  else
+    waiting_.push_back(std::move(what));
+}
+
+void KvCache::settle(std::size_t n_left) const {
+  while (waiting_.size() > n_left) {
+    const auto what = std::move(waiting_.front());
+    waiting_.pop_front();
+    what();
   }
 }
 
 void KvCache::copy_rows(const KvCache& from) {
+  settle();
+  from.settle();
   for (std::size_t head = 0; head < heads_.size(); ++head) {
     Head& to = heads_[head];
     const Head& other = from.heads_[head];
@@ -133,7 +177,7 @@ void KvCache::copy_rows(const KvCache& from) {
     std::copy_n(other.positions.begin(), other.n_rows, to.positions.begin());
     std::copy_n(other.received.begin(), other.n_rows, to.received.begin());
     std::copy_n(other.queries.begin(), other.n_rows, to.queries.begin());
-    to.n_rows = other.n_rows;
+    to.n_rows = to.n_known = other.n_rows;
     to.groups = other.groups;
     to.settled = other.settled;
     to.key_scale = other.key_scale;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -22,7 +24,9 @@ struct RowSpan {
 
 // The cache of one layer: per KV head its own rows in time order, each with the position its token really
 // has. Memory is taken once, for as many rows as each head will ever hold. What is known of the rows lies
-// here, on the host; the rows themselves lie where the model computes, with the arithmetic.
+// here, on the host; the rows themselves lie where the model computes, with the arithmetic. A device may have
+// moved rows on before the host knows which: how many there are is known at once, which they are when
+// somebody asks.
 //
 // Where the cache quantises, rows are rounded as they come, and lie rounded in the model's dtype. Keys with
 // scales by channel first wait, unrounded: as soon as kQuantisedGroup of a head's rows wait, the oldest of
@@ -42,19 +46,20 @@ class KvCache {
   std::int64_t n_bytes() const;       // allocated: rows, positions, attention received
 
   std::span<const std::int32_t> positions(int head) const {
+    settle();
     return {at(head).positions.data(), static_cast<std::size_t>(n_rows(head))};
   }
 
   // Per row of one head: the attention it has received from all queries so far (mean over the group), and how
   // many queries could see it.
-  std::span<double> attention_received(int head) { return rows_of(at(head).received, head); }
-  std::span<std::int32_t> attention_queries(int head) { return rows_of(at(head).queries, head); }
+  std::span<double> attention_received(int head) { return rows_of(&Head::received, head); }
+  std::span<std::int32_t> attention_queries(int head) { return rows_of(&Head::queries, head); }
 
   const analysis::CacheFormat& format() const { return format_; }
   // What a head's rows are counted by, in bytes (see analysis::packed_bytes).
   analysis::CachedRows stored_rows(int head) const;
   // Rows that were there before the head's last ones, and whose keys were rounded with them.
-  RowSpan settled_rows(int head) const { return at(head).settled; }
+  RowSpan settled_rows(int head) const;
 
   // Rounds the last n rows of a head, now that they are filled, and the keys whose group they fill. Several
   // heads may be rounded at the same time.
@@ -73,6 +78,9 @@ class KvCache {
   //   throws InvalidInput where they do not fit
   std::int64_t add_rows(int head, std::int64_t n, std::int64_t first_position);
 
+  // Notes that of every head only so many rows are left, which have been moved: `rows` says which, once.
+  void moved(const std::vector<std::int64_t>& n_rows, std::function<RetainedRows()> rows);
+
  private:
   virtual std::int64_t row_bytes() const = 0;                // allocated for keys and values
   virtual void move_rows(const RetainedRows& retained) = 0;  // up to where they belong
@@ -86,7 +94,7 @@ class KvCache {
   struct Head {
     std::vector<std::int32_t> positions, queries;
     std::vector<double> received;
-    std::int64_t n_rows = 0;
+    std::int64_t n_rows = 0, n_known = 0;  // all, and those that the host knows of
     std::vector<std::int32_t> groups;  // of keys, in order of time: how many rows are left of each
     RowSpan settled;
     float key_scale = 0, value_scale = 0;  // of a head's rows; 0: there were none yet
@@ -97,12 +105,18 @@ class KvCache {
   Head& at(int head) { return heads_[head]; }
   const Head& at(int head) const { return heads_[head]; }
   template <typename T>
-  std::span<T> rows_of(std::vector<T>& entries, int head) const {
-    return {entries.data(), static_cast<std::size_t>(n_rows(head))};
+  std::span<T> rows_of(std::vector<T> Head::*entries, int head) {
+    settle();
+    return {(at(head).*entries).data(), static_cast<std::size_t>(n_rows(head))};
   }
+  void keep(const RetainedRows& rows) const;
+  void note(std::function<void()> what) const;  // at once, or after what waits
+  void settle(std::size_t n_left = 0) const;    // does what waits, but for the last ones
 
   analysis::CacheFormat format_;
-  std::vector<Head> heads_;
+  // What is to be noted of rows, in order, once the host knows.
+  mutable std::deque<std::function<void()>> waiting_;
+  mutable std::vector<Head> heads_;
 };
 
 }  // namespace keyscope::capture

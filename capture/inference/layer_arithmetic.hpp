@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,10 @@ struct WantedRows {
   bool keys = false, values = false, queries = false;
 };
 
+struct BlockStatistics;
+struct EvictionRule;
+struct LayerEviction;
+
 // Between a layer's projections: one run's cache in that layer, rotation, attention. The schedules, what is
 // recorded and who is evicted know nothing of how it is computed, nor where.
 class LayerArithmetic {
@@ -55,16 +60,20 @@ class LayerArithmetic {
   virtual void expect(const WantedRows& /*rows*/) {}
 
   // Attention of the block's queries over the cache.
-  //   throws InvalidInput where the block's queries, keys or values hold NaN or Inf
+  //   throws InvalidInput where the block's queries, keys or values hold NaN or Inf, or leaves that to `check`
   virtual AttentionOutput attend(const AttentionWants& wants) = 0;
+  //   throws InvalidInput where an earlier block's held NaN or Inf
+  virtual void check() {}
+
+  // Evicts by the rule where the rows lie, if the policy can look at them there; else nothing is done.
+  //   told: whether anybody will look at what went
+  virtual std::optional<LayerEviction> evict(const EvictionRule& /*rule*/, const BlockStatistics& /*block*/,
+                                             bool /*told*/);
 
   // Rows of every KV head: all that are cached, and those of the block's own tokens before any is evicted,
   // which have to be expected.
   virtual HostRows cached_rows(RowPart part) const = 0;
   virtual HostRows block_rows(RowPart part) const = 0;
-  // All that are cached where they lie, past a head's own anything finite: (n_kv_heads, rows of the fullest,
-  // head_dim); undefined where every head's lie by themselves. Valid until the layer's next change.
-  virtual at::Tensor cached_tensor(RowPart /*part*/) const { return {}; }
   // The block's queries, likewise: (n, head_dim) of every query head.
   virtual HostRows block_queries() const = 0;
   virtual std::int64_t n_queries() const = 0;  // of the block

@@ -1,7 +1,6 @@
 #include "capture/inference/layer_run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,20 +42,6 @@ std::int32_t seen_by(int64_t position, int64_t first, int64_t n, int64_t window)
   return static_cast<std::int32_t>(std::max<int64_t>(0, end - std::max(position, first)));
 }
 
-// Adds the time from its beginning to its end.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - started_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double& seconds_;
-  Clock::time_point started_ = Clock::now();
-};
-
 // A cache that holds what the lender's does loses what that one lost.
 LayerEviction follow_lender(const LayerEviction& eviction, KvCache& cache) {
   if (!eviction.retained.empty()) cache.retain(eviction.retained);
@@ -95,7 +80,10 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRu
                                               plan_.cache_format, row_memory(plan_.eviction.policy)})),
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0,
                   transformer.config().heads(plan_.layer).n_kv_heads,
-                  plan_.recording.layer ? plan_.n_prompt : 0) {
+                  plan_.recording.layer ? plan_.n_prompt : 0),
+      all_time_(transformer.options(plan_.layer).device()),
+      attention_time_(transformer.options(plan_.layer).device()),
+      eviction_time_(transformer.options(plan_.layer).device()) {
   if (!transformer.config().attends(plan_.layer)) state_ = transformer.fresh_state(plan_.layer);
 }
 
@@ -117,6 +105,18 @@ void LayerRun::follow(EvictionRule eviction, bool counts_attention) {
   if (open_block_) evict_after(*open_block_);
   open_block_.reset();
   open_rules_.clear();
+}
+
+LayerTimes LayerRun::times() {
+  return {all_time_.seconds(), attention_time_.seconds(), eviction_time_.seconds()};
+}
+
+void LayerRun::check() {
+  try {
+    arithmetic_->check();
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(fmt::format("layer {}, {}", plan_.layer, error.what()));
+  }
 }
 
 void LayerRun::leave_open(std::vector<EvictionRule> rules) { open_rules_ = std::move(rules); }
@@ -161,19 +161,18 @@ Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, const Tok
 }
 
 Routing LayerRun::run(const LayerWeights& weights, at::Tensor& hidden, std::span<const Part> parts) {
-  double seconds = 0;
-  auto all = std::make_optional<Stopwatch>(seconds);
+  std::vector<WorkTime::Span> all;
+  for (const Part& part : parts) {
+    part.run.check();
+    all.emplace_back(part.run.all_time_);
+  }
   const Transformer& transformer = parts.front().run.transformer_;
   const int layer = parts.front().run.plan_.layer;
   const at::Tensor mixed =
       transformer.config().attends(layer) ? attend(weights, hidden, parts) : recur(weights, hidden, parts);
   std::vector<std::int32_t> ids;
   for (const Part& part : parts) ids.insert(ids.end(), part.tokens.ids.begin(), part.tokens.ids.end());
-  Routing routing = transformer.finish_layer(weights, mixed, transformer.layer_input(layer, ids), hidden);
-  transformer.wait();
-  all.reset();
-  for (const Part& part : parts) part.run.times_.all += seconds;
-  return routing;
+  return transformer.finish_layer(weights, mixed, transformer.layer_input(layer, ids), hidden);
 }
 
 at::Tensor LayerRun::attend(const LayerWeights& weights, const at::Tensor& hidden,
@@ -292,8 +291,7 @@ void LayerRun::attend(Block& block) {
   block.policy_windows = wanted.windows;
   if (const int64_t n = queries_in_recorded_window(block); n > 0) wanted.windows.push_back(n);
   if (plan_.recording.layer && plan_.recording.attention) want_weights(block, wanted);
-  transformer_.wait();
-  const Stopwatch attention(times_.attention);
+  const WorkTime::Span attention(attention_time_);
   try {
     block.output = arithmetic_->attend(wanted);
   } catch (const InvalidInput& error) {
@@ -356,7 +354,7 @@ void LayerRun::record_attention(Block& block) {
 }
 
 void LayerRun::evict(Block& block) {
-  const Stopwatch eviction(times_.eviction);
+  const WorkTime::Span eviction(eviction_time_);
   BlockStatistics statistics{block.n(), std::move(block.output.last_row), {}};
   for (std::size_t i = 0; i < block.policy_windows.size(); ++i)
     statistics.window_sums[block.policy_windows[i]] = std::move(block.output.window_sums[i]);
@@ -372,7 +370,7 @@ void LayerRun::evict(Block& block) {
   if (block.borrowed != nullptr)
     evicted = follow_lender(*block.borrowed, arithmetic_->cache());
   else if (!too_early && plan_.eviction.due(cache()))
-    evicted = capture::evict(plan_.eviction, *arithmetic_, statistics);
+    evicted = capture::evict(plan_.eviction, *arithmetic_, statistics, plan_.recording.layer || lends_);
   for (std::size_t head = 0; head < evicted.heads.size(); ++head) {
     auto& to = gone[head];
     const auto& from = evicted.heads[head];

@@ -14,6 +14,7 @@
 #include "capture/inference/kv_cache.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
 #include "capture/model/delta_net.hpp"
+#include "capture/model/device_work.hpp"
 #include "capture/model/transformer.hpp"
 #include "capture/recording/records.hpp"
 
@@ -94,7 +95,7 @@ class LayerRun {
   // Runs tokens through the layer, block by block; hidden (n, hidden_size) becomes the layer's output.
   // `before_block` is called ahead of each block and may throw; `after_block` gets what is recorded of each,
   // nothing where the layer is not recorded.
-  //   throws InvalidInput naming the layer where attention meets NaN or Inf
+  //   throws InvalidInput naming the layer where attention meets NaN or Inf, or later: see `check`
   //   returns how the layer's experts were chosen for all of them
   using BeforeBlock = std::function<void()>;
   using AfterBlock = std::function<void(std::int64_t n_tokens, recording::LayerBlock record)>;
@@ -128,7 +129,10 @@ class LayerRun {
   const KvCache& cache() const { return arithmetic_->cache(); }  // of no heads where the layer has no keys
   std::int64_t n_bytes() const;  // allocated for the cache, or for the state of a layer without keys
   std::int64_t peak_rows() const { return peak_rows_; }  // of any KV head, measured before eviction
-  const LayerTimes& times() const { return times_; }
+  LayerTimes times();  // until now
+  // Says now what was left to be said of earlier blocks: that attention met NaN or Inf.
+  //   throws InvalidInput naming layer and tokens
+  void check();
 
  private:
   struct Block;
@@ -172,7 +176,7 @@ class LayerRun {
   std::vector<Lent> lent_;                     // ascending
   LayerEviction late_eviction_;                // by `fork` or `follow`
   std::int64_t peak_rows_ = 0;
-  LayerTimes times_;
+  WorkTime all_time_, attention_time_, eviction_time_;
 };
 
 }  // namespace keyscope::capture

@@ -94,9 +94,11 @@ LayerRun& PolicyRun::layer(int index) {
 void PolicyRun::finish_prompt_layer(int index) {
   auto& layer = layers_[index];
   outcome_.peak_cache_rows = std::max(outcome_.peak_cache_rows, layer->peak_rows());
-  outcome_.prompt_seconds += layer->times().all;
-  outcome_.attention_seconds += layer->times().attention;
-  outcome_.eviction_seconds += layer->times().eviction;
+  layer->check();
+  const LayerTimes times = layer->times();
+  outcome_.prompt_seconds += times.all;
+  outcome_.attention_seconds += times.attention;
+  outcome_.eviction_seconds += times.eviction;
   const ModelConfig& config = context_.model.config();
   for (int head = 0; head < layer->cache().n_heads() && !config.borrows(index); ++head) {
     const analysis::CachedRows rows = layer->cache().stored_rows(head);
@@ -205,8 +207,11 @@ void PolicyRun::feed_back(std::span<PolicyRun* const> runs) {
 
 bool PolicyRun::end_unless_more() {
   if (!generation_ended()) return true;
-  for (const auto& held : layers_)
-    if (held != nullptr) outcome_.peak_cache_rows = std::max(outcome_.peak_cache_rows, held->peak_rows());
+  for (const auto& held : layers_) {
+    if (held == nullptr) continue;
+    held->check();
+    outcome_.peak_cache_rows = std::max(outcome_.peak_cache_rows, held->peak_rows());
+  }
   for (recording::RecordSink* sink : context_.sinks) sink->run_done(run_, generated_);
   stage_ = Stage::kEnded;
   return false;
@@ -232,6 +237,7 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
     run_layer(blocks, *weights, index, records, hidden);
     transformer.weights().release(index);
   }
+  transformer.wait();
   const double seconds = seconds_since(started);
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     records[i]->elapsed_ms = static_cast<float>(1000 * seconds);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -20,8 +22,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/isfinite.h>
-#include <ATen/ops/kthvalue.h>
 #include <ATen/ops/linalg_eigh.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/sort.h>
@@ -100,14 +100,16 @@ class KeyDiff final : public TensorPolicy {
     return quotient(keys, keys.norm(2, {2}, true).expand_as(keys)).mean(1, true);
   }
 
-  // What every block of every run waits for: the keys are read as they lie.
+  // What every block of every run waits for: the keys are read as they lie. A key of norm zero scores 0.
   static at::Tensor score_by_mean(const at::Tensor& keys) {
     const at::ScalarType dtype = product_dtype(keys);
-    const at::Tensor anchor = keys.mean(1, true, dtype);
-    const at::Tensor norms = keys.norm(2, {2}, false, dtype) * anchor.norm(2, {2});
-    return -quotient((keys * anchor).sum(2), norms).to(at::kDouble);
+    const at::Tensor mean = keys.mean(1, true, dtype);
+    const at::Tensor anchor = mean / mean.norm(2, {2}, true).clamp_min_(kLeast).neg_();
+    const at::Tensor norms = keys.norm(2, {2}, false, dtype).clamp_min_(kLeast);
+    return (keys * anchor).sum(2).div_(norms).to(at::kDouble);
   }
 
+  static constexpr double kLeast = std::numeric_limits<float>::min();
   std::string anchor_, metric_;
   double recent_;
 };
@@ -309,56 +311,60 @@ std::unique_ptr<const TensorPolicy> tensor_policy(const PolicySpec& spec) {
   return known == kPolicies.end() ? nullptr : known->second(spec);
 }
 
+// A sort each to rank, and to have those that stay and those that go in order of time: both keep the order of
+// equals.
+TensorSelection::TensorSelection(const at::Tensor& scores, const at::Tensor& forced, int64_t budget,
+                                 const SideStream& stream)
+    : budget_(budget), scores_(scores) {
+  constexpr std::optional<bool> kStable = true;
+  const int64_t n_evicted = scores.size(1) - budget;
+  const at::Tensor open = forced.defined() ? scores.masked_fill(forced, kInfinity) : scores;
+  const auto [ranked, order] = at::sort(open, kStable, 1, true);
+  const at::Tensor goes = at::zeros(scores.sizes(), scores.options().dtype(at::kByte))
+                              .scatter_(1, order.narrow(1, budget, n_evicted), 1);
+  const at::Tensor rows = std::get<1>(at::sort(goes, kStable, 1));
+  retained_ = rows.narrow(1, 0, budget);
+  const at::Tensor margins =
+      ranked.narrow(1, budget - 1, 1) - scores.gather(1, rows.narrow(1, budget, n_evicted));
+  told_ = HostCopy(at::cat({scores.sum(1, true).view(at::kInt), rows.to(at::kInt),
+                            margins.to(at::kFloat).view(at::kInt)},
+                           1),
+                   stream);
+}
+
 namespace {
-
-// What comes to the host of each head: whether its scores are finite, the rows that stay, those that go, and
-// the margins of these.
-at::Tensor packed(const at::Tensor& scores, const at::Tensor& rows, const at::Tensor& margins) {
-  return at::cat({scores.isfinite().all(1, true).to(at::kInt), rows.to(at::kInt), margins.view(at::kInt)}, 1)
-      .to(at::kCPU);
-}
-
-analysis::Selection unpacked(const std::int32_t* next, int64_t budget, int64_t n_evicted) {
-  analysis::Selection selection;
-  selection.retained.assign(next, next + budget);
-  next += budget;
-  selection.evicted.assign(next, next + n_evicted);
-  next += n_evicted;
-  std::ranges::transform(std::span(next, static_cast<std::size_t>(n_evicted)),
-                         std::back_inserter(selection.margin),
-                         [](std::int32_t bits) { return std::bit_cast<float>(bits); });
-  return selection;
-}
 
 // Says which score is not finite.
 void refuse(const at::Tensor& scores, int64_t budget) {
   const at::Tensor here = scores.to(at::kCPU).contiguous();
-  const std::span<const double> of_head(here.const_data_ptr<double>(),
-                                        static_cast<std::size_t>(here.numel()));
+  const std::span<const double> of_head(here.const_data_ptr<double>(), static_cast<std::size_t>(here.numel()));
   analysis::select_rows(of_head, std::vector<std::uint8_t>(of_head.size()), budget);
+}
+
+// Where all rows that stay were forced, the least of them is infinite, and there is no margin.
+float margin_of(std::int32_t bits) {
+  const float margin = std::bit_cast<float>(bits);
+  return std::isinf(margin) ? std::numeric_limits<float>::quiet_NaN() : margin;
 }
 
 }  // namespace
 
-std::vector<analysis::Selection> select_rows(const at::Tensor& scores, const at::Tensor& forced,
-                                             int64_t budget) {
-  const at::Tensor open = forced.defined() ? scores.masked_fill(forced, kInfinity) : scores;
-  const int64_t n_evicted = scores.size(1) - budget;
-  const at::Tensor threshold = std::get<0>(at::kthvalue(open, n_evicted + 1, 1, true));
-  const at::Tensor above = open > threshold, tie = open == threshold;
-  const at::Tensor n_ties = budget - above.sum(1, true);
-  const at::Tensor keep = above.logical_or(tie.logical_and(tie.cumsum(1) <= n_ties));
-  // Stable: those that stay and those that go are each in order of time.
-  const at::Tensor rows = std::get<1>(at::sort(keep.logical_not(), std::optional<bool>(true), 1));
-  const at::Tensor lowest =
-      threshold.masked_fill(threshold.isinf(), std::numeric_limits<double>::quiet_NaN());
-  const at::Tensor margins = lowest - scores.gather(1, rows.narrow(1, budget, n_evicted));
-  const at::Tensor all = packed(scores, rows, margins.to(at::kFloat));
+std::vector<analysis::Selection> TensorSelection::on_host() const {
+  const at::Tensor told = told_.arrived();
+  const int64_t n_evicted = scores_.size(1) - budget_;
   std::vector<analysis::Selection> selections;
-  for (int64_t head = 0; head < all.size(0); ++head) {
-    const std::int32_t* of_head = all.const_data_ptr<std::int32_t>() + head * all.size(1);
-    if (*of_head == 0) refuse(scores[head], budget);
-    selections.push_back(unpacked(of_head + 1, budget, n_evicted));
+  for (int64_t head = 0; head < told.size(0); ++head) {
+    const std::int32_t* next = told.const_data_ptr<std::int32_t>() + head * told.size(1);
+    double sum = 0;
+    std::memcpy(&sum, next, sizeof sum);
+    next += 2;
+    if (!std::isfinite(sum)) refuse(scores_[head], budget_);
+    analysis::Selection& selection = selections.emplace_back();
+    selection.retained.assign(next, next + budget_);
+    next += budget_;
+    selection.evicted.assign(next, next + n_evicted);
+    next += n_evicted;
+    std::transform(next, next + n_evicted, std::back_inserter(selection.margin), margin_of);
   }
   return selections;
 }

@@ -8,6 +8,7 @@
 
 #include "analysis/policies/policy.hpp"
 #include "analysis/policies/row_selection.hpp"
+#include "capture/model/device_work.hpp"
 
 namespace keyscope::capture {
 
@@ -49,10 +50,24 @@ class TensorPolicy {
 // The one that a policy's name and options describe; null for a policy of its user's own.
 std::unique_ptr<const TensorPolicy> tensor_policy(const analysis::PolicySpec& spec);
 
-// What analysis::select_rows makes of each head's scores, brought to the host in one piece.
-//   scores: (h, n) float64; forced: (h, n) bool or undefined
-//   throws InvalidInput as that does
-std::vector<analysis::Selection> select_rows(const at::Tensor& scores, const at::Tensor& forced,
-                                             std::int64_t budget);
+// What analysis::select_rows makes of each head's scores, where they lie, and on its way to the host.
+class TensorSelection {
+ public:
+  //   scores: (h, n) float64; forced: (h, n) bool or undefined; budget: fewer than n
+  TensorSelection(const at::Tensor& scores, const at::Tensor& forced, std::int64_t budget,
+                  const SideStream& stream);
+
+  // (h, budget) int64: the rows that stay, ascending.
+  const at::Tensor& retained() const { return retained_; }
+
+  // Waits for it.
+  //   throws InvalidInput as analysis::select_rows does
+  std::vector<analysis::Selection> on_host() const;
+
+ private:
+  std::int64_t budget_;
+  at::Tensor scores_, retained_;
+  HostCopy told_;  // (h, 2 + n + n_evicted) int32: the scores' sum, rows that stay and that go, margins
+};
 
 }  // namespace keyscope::capture

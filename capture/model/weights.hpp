@@ -12,9 +12,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "capture/model/config.hpp"
+#include "capture/model/device_work.hpp"
 #include "capture/model/memory.hpp"
 #include "capture/model/placement.hpp"
-#include "capture/model/side_stream.hpp"
 #include "capture/model/stored_weights.hpp"
 
 namespace keyscope::capture {

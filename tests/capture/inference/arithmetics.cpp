@@ -64,6 +64,11 @@ capture::AtenAttentionInput together(const AttentionCase& c) {
   return input;
 }
 
+capture::AttentionOutput checked(capture::AttentionOutput output) {
+  if (output.unchecked.defined()) capture::require_finite_sums(output.unchecked);
+  return output;
+}
+
 }  // namespace
 
 void PrintTo(const AttentionShape& s, std::ostream* out) {
@@ -102,12 +107,12 @@ std::vector<AttentionWay> attention_ways() {
                       return capture::attend(c.input, wants, kernels);
                     }});
   ways.push_back({"ATen", [](const AttentionCase& c, const AttentionWants& wants) {
-                    return capture::aten_attend(together(c), wants);
+                    return checked(capture::aten_attend(together(c), wants));
                   }});
   for (const std::int64_t n_queries : {1, 7})
     ways.push_back({"ATen in tiles", [n_queries](const AttentionCase& c, const AttentionWants& wants) {
-                      return capture::aten_attend(together(c), wants,
-                                                  n_queries * c.shape.n_heads * c.shape.n_rows);
+                      return checked(capture::aten_attend(together(c), wants,
+                                                          n_queries * c.shape.n_heads * c.shape.n_rows));
                     }});
   return ways;
 }

@@ -122,7 +122,7 @@ TEST_P(TensorPolicies, ScoreAndKeepWhatTheRegistrysDo) {
   for (const std::int64_t budget : {1, 3, 20, 60}) {
     const TensorPolicyInput input = rows.there(budget);
     const at::Tensor scores = on_tensors->score(input), forced = on_tensors->forced(input);
-    const auto selections = select_rows(scores, forced, budget);
+    const auto selections = TensorSelection(scores, forced, budget, SideStream(at::kCPU)).on_host();
     for (int head = 0; head < kHeads; ++head) {
       const PolicyRows::OnHost expected = rows.on_host(*policy, head, budget);
       for (int row = 0; row < kRows; ++row) {
@@ -173,21 +173,21 @@ TEST(TensorPolicy, EveryPolicyOfTheRegistryHasOne) {
         << entry.name;
 }
 
-TEST(SelectRows, KeepsTheEarlierOfEqualScores) {
+TEST(TensorSelection, KeepsTheEarlierOfEqualScores) {
   const at::Tensor scores =
       at::tensor({1., 2., 2., 0., 2., 5., 5., 5., 5., 5.}, at::dtype(at::kDouble)).view({2, 5});
-  const auto selections = select_rows(scores, {}, 2);
+  const auto selections = TensorSelection(scores, {}, 2, SideStream(at::kCPU)).on_host();
   EXPECT_THAT(selections[0].retained, ::testing::ElementsAre(1, 2));
   EXPECT_THAT(selections[0].evicted, ::testing::ElementsAre(0, 3, 4));
   EXPECT_THAT(selections[0].margin, ::testing::ElementsAre(1, 2, 0));
   EXPECT_THAT(selections[1].retained, ::testing::ElementsAre(0, 1));
 }
 
-TEST(SelectRows, SaysWhichScoreIsNotFinite) {
+TEST(TensorSelection, SaysWhichScoreIsNotFinite) {
   at::Tensor scores = at::tensor({1., 2., 3., 4.}, at::dtype(at::kDouble)).view({1, 4});
   scores[0][2] = std::nan("");
   try {
-    select_rows(scores, {}, 2);
+    TensorSelection(scores, {}, 2, SideStream(at::kCPU)).on_host();
     FAIL() << "taken";
   } catch (const InvalidInput& error) {
     EXPECT_THAT(error.what(), HasSubstr("the score of row 2 is nan"));

@@ -1,0 +1,133 @@
+// Eviction where the rows lie: nothing of them comes to the host but which stay, and by what the others go.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/empty.h>
+
+#include "capture/inference/aten_arithmetic.hpp"
+#include "capture/inference/eviction.hpp"
+#include "capture/inference/tensor_policy.hpp"
+
+namespace keyscope::capture {
+namespace {
+
+// What a policy looks at in a layer.
+class TensorView {
+ public:
+  TensorView(const EvictionRule& rule, const TensorPolicy& policy, AtenLayer& layer,
+             const BlockStatistics& block, const SideStream& stream)
+      : rule_(rule),
+        policy_(policy),
+        stream_(stream),
+        needs_(rule.policy->needs()),
+        cache_(layer.cache()),
+        attention_(policy_attention(needs_, cache_.n_heads(), block)),
+        keys_(layer.cached_tensor(RowPart::kKeys)),
+        values_(needs_.values ? layer.cached_tensor(RowPart::kValues) : at::Tensor()) {}
+
+  // Of heads first, …, first + n - 1, which have as many rows and the same budget.
+  TensorSelection select(int first, int n) const {
+    const std::int64_t n_rows = cache_.n_rows(first);
+    const auto rows_of = [&](const at::Tensor& all) { return all.narrow(0, first, n).narrow(1, 0, n_rows); };
+    TensorPolicyInput input{.budget = rule_.budgets[first], .layer = rule_.layer, .first_head = first};
+    input.keys = rows_of(keys_);
+    if (needs_.values) input.values = rows_of(values_);
+    const auto of_heads = [&]<typename T>(T, const auto& entries) {
+      return bring<T>(n, n_rows, [&](int i) { return entries(first + i); });
+    };
+    if (policy_.reads_positions())
+      input.positions = of_heads(std::int64_t{}, [&](int head) { return cache_.positions(head); });
+    if (needs_.last_row_group)
+      input.last_row_group =
+          of_heads(float{}, [&](int head) { return std::span(attention_.last_row_group[head]); });
+    if (needs_.last_row_layer)
+      input.last_row_layer =
+          bring<float>(1, n_rows, [&](int) { return std::span(attention_.last_row_layer); })[0];
+    if (needs_.attention_received) {
+      input.attention_received =
+          of_heads(double{}, [&](int head) { return cache_.attention_received(head); });
+      input.attention_queries =
+          of_heads(std::int64_t{}, [&](int head) { return cache_.attention_queries(head); });
+    }
+    if (needs_.window > 0)
+      input.window_sums =
+          of_heads(float{}, [&](int head) { return std::span(attention_.window_sums[head]); });
+    return {policy_.score(input), policy_.forced(input), input.budget, stream_};
+  }
+
+ private:
+  // What is known on the host, to where the rows lie: (n, n_rows).
+  template <typename T, typename Entries>
+  at::Tensor bring(int n, std::int64_t n_rows, const Entries& entries) const {
+    const at::Tensor rows =
+        at::empty({n, n_rows}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value));
+    for (int i = 0; i < n; ++i) std::ranges::copy(entries(i), rows.mutable_data_ptr<T>() + i * n_rows);
+    return rows.to(keys_.device());
+  }
+
+  const EvictionRule& rule_;
+  const TensorPolicy& policy_;
+  const SideStream& stream_;
+  const analysis::PolicyNeeds needs_;
+  KvCache& cache_;
+  PolicyAttention attention_;
+  at::Tensor keys_, values_;
+};
+
+// Of heads next to each other that are alike in one go.
+std::vector<TensorSelection> select(const TensorView& view, const EvictionRule& rule, const KvCache& cache,
+                                    const std::vector<int>& heads) {
+  const auto alike = [&](int a, int b) {
+    return b == a + 1 && cache.n_rows(a) == cache.n_rows(b) && rule.budgets[a] == rule.budgets[b];
+  };
+  std::vector<TensorSelection> selections;
+  for (std::size_t first = 0; first < heads.size();) {
+    std::size_t end = first + 1;
+    while (end < heads.size() && alike(heads[end - 1], heads[end])) ++end;
+    selections.push_back(view.select(heads[first], static_cast<int>(end - first)));
+    first = end;
+  }
+  return selections;
+}
+
+RetainedRows retained_rows(const TensorSelection& selection) {
+  RetainedRows rows;
+  for (auto& of_head : selection.on_host()) rows.push_back(std::move(of_head.retained));
+  return rows;
+}
+
+}  // namespace
+
+std::optional<LayerEviction> AtenLayer::evict(const EvictionRule& rule, const BlockStatistics& block,
+                                              bool told) {
+  const auto policy = tensor_policy(rule.policy->spec());
+  if (policy == nullptr) return std::nullopt;
+  const std::vector<int> heads = heads_to_evict(rule, cache_);
+  std::vector<TensorSelection> selections =
+      select(TensorView(rule, *policy, *this, block, side_stream_), rule, cache_, heads);
+  const bool all_alike = selections.size() == 1 && std::ssize(heads) == cache_.n_heads();
+  if (all_alike && !told) {
+    const at::Tensor rows = selections.front().retained();
+    cache_.retain_there(rows, [selection = std::move(selections.front())] { return retained_rows(selection); });
+    return LayerEviction{};
+  }
+  std::vector<analysis::Selection> on_host;
+  for (const TensorSelection& selection : selections)
+    std::ranges::move(selection.on_host(), std::back_inserter(on_host));
+  LayerEviction eviction = eviction_of(cache_, heads, std::move(on_host));
+  if (all_alike)
+    cache_.retain_there(selections.front().retained(), [rows = eviction.retained] { return rows; });
+  else
+    cache_.retain(eviction.retained);
+  return eviction;
+}
+
+}  // namespace keyscope::capture
