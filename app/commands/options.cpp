@@ -129,7 +129,8 @@ std::shared_ptr<const capture::Model> ModelChoice::load(const capture::ModelOpti
 
 void ModelChoice::add_arithmetic(CLI::App& command) {
   command.add_option("--dtype", dtype_, "auto, float32, bfloat16 or float16")->capture_default_str();
-  command.add_option("--device", device_, "auto, cpu, cuda, or GPUs by number: cuda:0,1")->capture_default_str();
+  command.add_option("--device", device_, "auto, cpu, cuda, or GPUs by number: cuda:0,1")
+      ->capture_default_str();
   command
       .add_option("--threads", threads_, "Threads for inference (default: all cores; one for tiny models)")
       ->check(one_or_more());

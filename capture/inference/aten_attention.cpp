@@ -344,9 +344,7 @@ class AtenAttention {
             weights[i * tile.n_rows + row - tile.first_row];
   }
 
-  std::size_t kv_head(std::size_t query_head) const {
-    return query_head / static_cast<std::size_t>(group());
-  }
+  std::size_t kv_head(std::size_t query_head) const { return query_head / static_cast<std::size_t>(group()); }
 
   // One copy, which is also where the host waits for the device.
   void bring_statistics() {

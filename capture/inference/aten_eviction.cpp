@@ -116,7 +116,8 @@ std::optional<LayerEviction> AtenLayer::evict(const EvictionRule& rule, const Bl
   const bool all_alike = selections.size() == 1 && std::ssize(heads) == cache_.n_heads();
   if (all_alike && !told) {
     const at::Tensor rows = selections.front().retained();
-    cache_.retain_there(rows, [selection = std::move(selections.front())] { return retained_rows(selection); });
+    cache_.retain_there(rows,
+                        [selection = std::move(selections.front())] { return retained_rows(selection); });
     return LayerEviction{};
   }
   std::vector<analysis::Selection> on_host;

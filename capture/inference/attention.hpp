@@ -55,7 +55,8 @@ struct AttentionOutput {
   at::Tensor output;       // (n, n_heads · head_dim) in the queries' dtype, where they lie
   at::Tensor log_sum_exp;  // (n_heads, n) float32, of the scaled and capped scores and the sink's
   at::Tensor entropy;  // (n_heads, n) float32, in nats, the sink's weight included; undefined if not wanted
-  // On a device, where nothing else is wanted on the host: what `require_finite_sums` is to look at some time.
+  // On a device, where nothing else is wanted on the host: what `require_finite_sums` is to look at some
+  // time.
   at::Tensor unchecked;
   PerRow<double> column_sums;  // over all queries of the block
   // (n_heads) the sinks' weights, summed like the columns, with which they add up to the number of queries;

@@ -304,6 +304,7 @@ at::Tensor RunState::run_block(std::span<const std::int32_t> ids, std::span<cons
         *weights, hidden, {ids, position_}, [] {}, [](std::int64_t, const recording::LayerBlock&) {});
     transformer.weights().release(layer);
   }
+  for (const auto& layer : layers_) layer->check();
   position_ += std::ssize(ids);
   last_hidden_ = hidden.narrow(0, hidden.size(0) - 1, 1).clone();
   return hidden;

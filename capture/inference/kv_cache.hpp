@@ -95,7 +95,7 @@ class KvCache {
     std::vector<std::int32_t> positions, queries;
     std::vector<double> received;
     std::int64_t n_rows = 0, n_known = 0;  // all, and those that the host knows of
-    std::vector<std::int32_t> groups;  // of keys, in order of time: how many rows are left of each
+    std::vector<std::int32_t> groups;      // of keys, in order of time: how many rows are left of each
     RowSpan settled;
     float key_scale = 0, value_scale = 0;  // of a head's rows; 0: there were none yet
   };

@@ -60,7 +60,8 @@ class LayerArithmetic {
   virtual void expect(const WantedRows& /*rows*/) {}
 
   // Attention of the block's queries over the cache.
-  //   throws InvalidInput where the block's queries, keys or values hold NaN or Inf, or leaves that to `check`
+  //   throws InvalidInput where the block's queries, keys or values hold NaN or Inf, or leaves that to
+  //   `check`
   virtual AttentionOutput attend(const AttentionWants& wants) = 0;
   //   throws InvalidInput where an earlier block's held NaN or Inf
   virtual void check() {}

@@ -129,7 +129,7 @@ class LayerRun {
   const KvCache& cache() const { return arithmetic_->cache(); }  // of no heads where the layer has no keys
   std::int64_t n_bytes() const;  // allocated for the cache, or for the state of a layer without keys
   std::int64_t peak_rows() const { return peak_rows_; }  // of any KV head, measured before eviction
-  LayerTimes times();  // until now
+  LayerTimes times();                                    // until now
   // Says now what was left to be said of earlier blocks: that attention met NaN or Inf.
   //   throws InvalidInput naming layer and tokens
   void check();

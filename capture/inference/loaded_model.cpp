@@ -96,9 +96,9 @@ class LoadedModel : public Model {
     check_threads(options.threads);
     threads_ = options.threads > 0 ? options.threads : default_threads(config_);
     const c10::InferenceMode inference;
-    transformer_ = Transformer::make(arithmetic_for(options, device_), config_,
-                                     WeightStore(stored_, config_, dtype, residency_,
-                                                 Placement(device_.devices(), config_.n_layers)));
+    transformer_ = Transformer::make(
+        arithmetic_for(options, device_), config_,
+        WeightStore(stored_, config_, dtype, residency_, Placement(device_.devices(), config_.n_layers)));
     tokenizer_ = tokenizer::FolderTokenizer(folder_);
   }
 

@@ -207,11 +207,8 @@ void PolicyRun::feed_back(std::span<PolicyRun* const> runs) {
 
 bool PolicyRun::end_unless_more() {
   if (!generation_ended()) return true;
-  for (const auto& held : layers_) {
-    if (held == nullptr) continue;
-    held->check();
-    outcome_.peak_cache_rows = std::max(outcome_.peak_cache_rows, held->peak_rows());
-  }
+  for (const auto& held : layers_)
+    if (held != nullptr) outcome_.peak_cache_rows = std::max(outcome_.peak_cache_rows, held->peak_rows());
   for (recording::RecordSink* sink : context_.sinks) sink->run_done(run_, generated_);
   stage_ = Stage::kEnded;
   return false;
@@ -239,6 +236,8 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
   }
   transformer.wait();
   const double seconds = seconds_since(started);
+  for (const NextBlock& block : blocks)
+    for (const auto& layer : block.run.layers_) layer->check();
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     records[i]->elapsed_ms = static_cast<float>(1000 * seconds);
     blocks[i].run.position_ += records[i]->n_new;

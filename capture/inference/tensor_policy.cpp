@@ -326,10 +326,10 @@ TensorSelection::TensorSelection(const at::Tensor& scores, const at::Tensor& for
   retained_ = rows.narrow(1, 0, budget);
   const at::Tensor margins =
       ranked.narrow(1, budget - 1, 1) - scores.gather(1, rows.narrow(1, budget, n_evicted));
-  told_ = HostCopy(at::cat({scores.sum(1, true).view(at::kInt), rows.to(at::kInt),
-                            margins.to(at::kFloat).view(at::kInt)},
-                           1),
-                   stream);
+  told_ = HostCopy(
+      at::cat({scores.sum(1, true).view(at::kInt), rows.to(at::kInt), margins.to(at::kFloat).view(at::kInt)},
+              1),
+      stream);
 }
 
 namespace {
@@ -337,7 +337,8 @@ namespace {
 // Says which score is not finite.
 void refuse(const at::Tensor& scores, int64_t budget) {
   const at::Tensor here = scores.to(at::kCPU).contiguous();
-  const std::span<const double> of_head(here.const_data_ptr<double>(), static_cast<std::size_t>(here.numel()));
+  const std::span<const double> of_head(here.const_data_ptr<double>(),
+                                        static_cast<std::size_t>(here.numel()));
   analysis::select_rows(of_head, std::vector<std::uint8_t>(of_head.size()), budget);
 }
 

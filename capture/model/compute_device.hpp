@@ -22,8 +22,8 @@ class ComputeDevice {
   // "cpu", "cuda:0 NVIDIA H100 80GB HBM3", "cuda:0,1 NVIDIA H100 80GB HBM3"
   const std::string& name() const { return name_; }
 
-  // Bytes that can still be taken of their memory, as much of each as of the one that has least; what LibTorch
-  // keeps there for later counts as free.
+  // Bytes that can still be taken of their memory, as much of each as of the one that has least; what
+  // LibTorch keeps there for later counts as free.
   std::int64_t available_memory() const;
 
  private:

@@ -30,8 +30,7 @@ void DeviceMoment::hold_back(at::Device device) const {
 }
 
 SideStream::SideStream(at::Device device) {
-  if (!device.is_cpu())
-    stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  if (!device.is_cpu()) stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
 DeviceMoment SideStream::run(const DeviceMoment& after, const std::function<void()>& work) const {
@@ -71,8 +70,7 @@ WorkTime::Span::Span(Span&& other) noexcept
 WorkTime::Span::~Span() {
   if (time_ == nullptr) return;
   if (beginning_ == nullptr) {
-    time_->seconds_ +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    time_->seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     return;
   }
   constexpr std::size_t kMostPending = 64;
@@ -82,7 +80,8 @@ WorkTime::Span::~Span() {
 
 std::unique_ptr<c10::Event> WorkTime::now() const {
   if (device_.is_cpu()) return nullptr;
-  auto event = std::make_unique<c10::Event>(device_.type(), c10::EventFlag::BACKEND_DEFAULT);  // with its time
+  auto event =
+      std::make_unique<c10::Event>(device_.type(), c10::EventFlag::BACKEND_DEFAULT);  // with its time
   event->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   return event;
 }

@@ -52,6 +52,7 @@ struct HeadRotation {
 
 //   table: (…, n, rotary_dim / 2); interleaved: coordinates 2i and 2i + 1 turn together, not i and
 //   rotary_dim / 2 + i
-HeadRotation head_rotation(const RotaryTable& table, std::int64_t head_dim, bool interleaved, at::Device device);
+HeadRotation head_rotation(const RotaryTable& table, std::int64_t head_dim, bool interleaved,
+                           at::Device device);
 
 }  // namespace keyscope::capture

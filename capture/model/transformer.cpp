@@ -67,7 +67,8 @@ at::Tensor Transformer::layer_input(int layer, std::span<const std::int32_t> ids
   const at::Tensor looked_up =
       w.table.narrow(1, first, size).index_select(0, index_of(ids, w.table.device())).to(dtype());
   return at_layer(
-      layer, looked_up.mul_(std::sqrt(static_cast<double>(size))).add_(projected).mul_(std::numbers::sqrt2 / 2));
+      layer,
+      looked_up.mul_(std::sqrt(static_cast<double>(size))).add_(projected).mul_(std::numbers::sqrt2 / 2));
 }
 
 void Transformer::add_layer_input(const LayerWeights& w, const at::Tensor& layer_input,

@@ -23,9 +23,9 @@
 namespace keyscope::capture {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::AnyOf;
 using ::testing::StartsWith;
 
 // Why there is no CUDA here, or nothing.
@@ -174,7 +174,8 @@ TEST_F(StreamedWeights, AreReadForSeveralThreads) {
 TEST_F(StreamedWeights, AreSpreadOverDevices) {
   const at::Device cpu = at::kCPU;
   const Placement placement({cpu, cpu, cpu}, kLayers);
-  const auto one = Transformer::make(Arithmetic::kAten, config_, std::move(*store(Residency::kWhole, {}, {})));
+  const auto one =
+      Transformer::make(Arithmetic::kAten, config_, std::move(*store(Residency::kWhole, {}, {})));
   const auto three =
       Transformer::make(Arithmetic::kAten, config_, std::move(*store(Residency::kStreamed, placement, true)));
   const std::vector<std::int32_t> ids{3, 1, 4};
