@@ -72,7 +72,8 @@ void check_request(const Model& model, const CompletionRequest& request, const s
 }
 
 // Each run by itself, whose refusal can say what would fit, then all that are alive at once.
-void require_memory(const Model& model, const CompletionSettings& settings,
+//   returns how many may generate together
+std::size_t require_memory(const Model& model, const CompletionSettings& settings,
                     std::span<const CompletionRequest> requests, const CompletionTree& tree) {
   const Transformer& transformer = model.transformer();
   const std::int64_t element_bytes = model.element_bytes();
@@ -84,9 +85,14 @@ void require_memory(const Model& model, const CompletionSettings& settings,
                      transformer.arithmetic(), available);
     block_bytes = std::max(block_bytes, need.block_bytes);
   }
-  check_completion_memory(
-      completion_memory(model.config(), settings.block_size, tree, element_bytes, transformer.arithmetic()),
-      block_bytes, available);
+  const auto needed = [&](std::size_t together) {
+    return completion_memory(model.config(), settings.block_size, tree, element_bytes,
+                             transformer.arithmetic(), together);
+  };
+  for (std::size_t together = most_together(transformer); together > 1; --together)
+    if (needed(together).cache_bytes + block_bytes <= available) return together;
+  check_completion_memory(needed(1), block_bytes, available);
+  return 1;
 }
 
 }  // namespace
@@ -101,8 +107,7 @@ CompletionCost LibTorchEngine::complete_prompts(const Model& model, const Comple
   for (std::size_t i = 0; i < requests.size(); ++i)
     check_request(model, requests[i], fmt::format("request {}", i));
   const CompletionTree tree(settings, requests);
-  require_memory(model, settings, requests, tree);
-  CompletionRun run(model, settings, requests, watch);
+  CompletionRun run(model, settings, requests, watch, require_memory(model, settings, requests, tree));
   const auto started = std::chrono::steady_clock::now();
   tree.walk(run);
   CompletionCost cost = run.cost();
@@ -141,33 +146,35 @@ std::vector<std::int32_t> ending_ids(const Model& model, const Continuation& con
 
 }  // namespace
 
-void continue_text(const Model& model, const Continuation& continuation, std::int32_t last_prompt_id,
-                   RunState& state, const std::function<void(std::int32_t id)>& run_token,
-                   Completion& completion) {
-  const std::vector<std::int32_t> endings = ending_ids(model, continuation);
-  completion.end = CompletionEnd::kMaxNewTokens;
-  std::int32_t before = last_prompt_id;
-  while (std::ssize(completion.generated) < continuation.max_new_tokens) {
-    if (!completion.generated.empty()) run_token(before);
-    auto logits = finite_logits(model.transformer(), state.last_hidden(), state.position() - 1);
-    if (continuation.never_empty && completion.generated.empty())
-      for (const std::int32_t id : endings)
-        if (static_cast<std::size_t>(id) < logits.size())  // a configuration may name ids that are not there
-          logits[id] = std::numeric_limits<float>::lowest();
-    const std::int32_t id = choose_token(logits, continuation.sampling, std::ssize(completion.generated));
-    completion.generated.push_back(id);
-    if (std::ranges::find(endings, id) != endings.end()) {
-      completion.end = CompletionEnd::kEndOfSequence;
-      return;
-    }
-    const std::string added = added_text(model, before, id);
-    completion.text += added;
-    if (cut_at_stop(continuation, added.size(), completion.text)) {
-      completion.end = CompletionEnd::kStopText;
-      return;
-    }
-    before = id;
+GrowingText::GrowingText(const Model& model, const Continuation& continuation, std::int32_t last_prompt_id)
+    : model_(model),
+      continuation_(continuation),
+      endings_(ending_ids(model, continuation)),
+      before_(last_prompt_id),
+      ended_(continuation.max_new_tokens < 1) {
+  completion_.end = CompletionEnd::kMaxNewTokens;
+}
+
+void GrowingText::take(std::vector<float> logits) {
+  if (continuation_.never_empty && completion_.generated.empty())
+    for (const std::int32_t id : endings_)
+      if (static_cast<std::size_t>(id) < logits.size())  // a configuration may name ids that are not there
+        logits[id] = std::numeric_limits<float>::lowest();
+  const std::int32_t id = choose_token(logits, continuation_.sampling, std::ssize(completion_.generated));
+  completion_.generated.push_back(id);
+  ended_ = true;
+  if (std::ranges::find(endings_, id) != endings_.end()) {
+    completion_.end = CompletionEnd::kEndOfSequence;
+    return;
   }
+  const std::string added = added_text(model_, before_, id);
+  completion_.text += added;
+  if (cut_at_stop(continuation_, added.size(), completion_.text)) {
+    completion_.end = CompletionEnd::kStopText;
+    return;
+  }
+  before_ = id;
+  ended_ = std::ssize(completion_.generated) >= continuation_.max_new_tokens;
 }
 
 namespace {
@@ -293,20 +300,43 @@ LayerPlan RunState::layer_plan(int layer, const StateRule& rule) const {
 }
 
 at::Tensor RunState::run_block(std::span<const std::int32_t> ids, std::span<const StateRule> open) {
-  const Transformer& transformer = model_.transformer();
   leave_open(open);
+  RunState* const self = this;
+  at::Tensor hidden = run({&self, 1}, ids, std::ssize(ids));
+  last_hidden_ = hidden.narrow(0, hidden.size(0) - 1, 1).clone();
+  return hidden;
+}
+
+void RunState::run_tokens(std::span<RunState* const> states, std::span<const std::int32_t> ids) {
+  const at::Tensor hidden = run(states, ids, 1);
+  for (std::size_t i = 0; i < states.size(); ++i)
+    states[i]->last_hidden_ = hidden.narrow(0, static_cast<std::int64_t>(i), 1).clone();
+}
+
+at::Tensor RunState::run(std::span<RunState* const> states, std::span<const std::int32_t> ids,
+                         std::int64_t n) {
+  const LayerRun::BeforeBlock before = [] {};
+  const LayerRun::AfterBlock after = [](std::int64_t, const recording::LayerBlock&) {};
+  const Model& model = states.front()->model_;
+  const Transformer& transformer = model.transformer();
   at::Tensor hidden = transformer.embed(ids);
-  for (int layer = 0; layer < model_.config().n_layers; ++layer) {
+  for (int layer = 0; layer < model.config().n_layers; ++layer) {
     const auto weights = transformer.weights().layer(layer);
     transformer.weights().prefetch(layer + 1);
     hidden = transformer.at_layer(layer, hidden);
-    layers_[layer]->run(
-        *weights, hidden, {ids, position_}, [] {}, [](std::int64_t, const recording::LayerBlock&) {});
+    std::vector<LayerRun::Part> parts;
+    std::span<const std::int32_t> left = ids;
+    for (RunState* const state : states) {
+      parts.push_back({*state->layers_[layer], {left.first(n), state->position_}, before, after});
+      left = left.subspan(n);
+    }
+    LayerRun::run(*weights, hidden, parts);
     transformer.weights().release(layer);
   }
-  for (const auto& layer : layers_) layer->check();
-  position_ += std::ssize(ids);
-  last_hidden_ = hidden.narrow(0, hidden.size(0) - 1, 1).clone();
+  for (RunState* const state : states) {
+    for (const auto& layer : state->layers_) layer->check();
+    state->position_ += n;
+  }
   return hidden;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/cat.h>
 #include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
@@ -59,6 +60,7 @@ void CompletionTree::walk(CompletionSteps& steps) const {
   std::iota(all.requests.begin(), all.requests.end(), 0);
   steps.begin(state_rule(all));
   descend(steps, 0, std::move(all));
+  steps.end();
 }
 
 // No ids where the prompt is over.
@@ -156,16 +158,17 @@ void CompletionTree::finish(CompletionSteps& steps, const Course& course) const 
     else
       steps.fork(state_rule(all[i]));
     steps.generate(all[i].requests);
-    steps.end();
   }
 }
 
 CompletionRun::CompletionRun(const Model& model, const CompletionSettings& settings,
-                             std::span<const CompletionRequest> requests, const CompletionWatch& watch)
+                             std::span<const CompletionRequest> requests, const CompletionWatch& watch,
+                             std::size_t together)
     : model_(model),
       settings_(settings),
       requests_(requests),
       watch_(watch),
+      together_(together),
       log_probabilities_(requests.size()) {
   for (const CompletionRequest& request : requests) progress_.tokens_total += most_tokens(request);
 }
@@ -177,8 +180,6 @@ void CompletionRun::begin(const StateRule& rule) {
 void CompletionRun::fork(const StateRule& rule) { states_.push_back(newest().fork(rule)); }
 
 void CompletionRun::follow(const StateRule& rule) { newest().follow(rule); }
-
-void CompletionRun::end() { states_.pop_back(); }
 
 void CompletionRun::read(const SharedBlock& block) {
   watch_.control.wait_for_turn();
@@ -209,24 +210,66 @@ void CompletionRun::score(const at::Tensor& hidden, std::span<const std::int32_t
 
 void CompletionRun::generate(const RequestIndices& requests) {
   const CompletionRequest& request = requests_[requests.front()];
-  RunState& state = newest();
-  Completion completion;
-  completion.n_prompt = std::ssize(request.prompt_ids);
-  completion.rows_kept = state.mean_rows();
-  const auto run_token = [&](std::int32_t id) {
+  Generating run{std::move(states_.back()), requests,
+                 GrowingText(model_, request.continuation, request.prompt_ids.back())};
+  states_.pop_back();
+  run.text.completion().n_prompt = std::ssize(request.prompt_ids);
+  run.text.completion().rows_kept = run.state->mean_rows();
+  generating_.push_back(std::move(run));
+  if (generating_.size() == together_) end();
+}
+
+void CompletionRun::end() {
+  std::vector<Generating*> going_on;
+  for (Generating& run : generating_) {
+    if (run.text.has_ended())
+      finish(run);
+    else
+      going_on.push_back(&run);
+  }
+  choose_next(going_on);
+  while (!going_on.empty()) {
     watch_.control.wait_for_turn();
-    state.run_block({&id, 1});
-    count(1, requests);
-  };
-  continue_text(model_, request.continuation, request.prompt_ids.back(), state, run_token, completion);
+    std::vector<RunState*> states;
+    std::vector<std::int32_t> ids;
+    for (const Generating* run : going_on) {
+      states.push_back(run->state.get());
+      ids.push_back(run->text.last_id());
+    }
+    RunState::run_tokens(states, ids);
+    for (const Generating* run : going_on) count(1, run->requests);
+    choose_next(going_on);
+  }
+  generating_.clear();
+}
+
+void CompletionRun::choose_next(std::vector<Generating*>& runs) {
+  if (runs.empty()) return;
+  std::vector<at::Tensor> hidden;
+  std::vector<std::int64_t> positions;
+  for (const Generating* run : runs) {
+    hidden.push_back(run->state->last_hidden());
+    positions.push_back(run->state->position() - 1);
+  }
+  auto logits = finite_logits(model_.transformer(), at::cat(hidden), positions);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i]->text.take(std::move(logits[i]));
+    if (runs[i]->text.has_ended()) finish(*runs[i]);
+  }
+  std::erase_if(runs, [](const Generating* run) { return run->text.has_ended(); });
+}
+
+void CompletionRun::finish(Generating& run) {
+  Completion& completion = run.text.completion();
   const std::int64_t fed_back = std::max<std::int64_t>(0, std::ssize(completion.generated) - 1);
-  const std::int64_t saved = most_tokens(request) - completion.n_prompt - fed_back;
-  progress_.tokens_done += saved * std::ssize(requests);
+  const std::int64_t saved = most_tokens(requests_[run.requests.front()]) - completion.n_prompt - fed_back;
+  progress_.tokens_done += saved * std::ssize(run.requests);
   report_progress();
-  for (const std::size_t index : requests) {
+  for (const std::size_t index : run.requests) {
     completion.log_probabilities = std::move(log_probabilities_[index]);
     watch_.on_done(index, completion);
   }
+  run.state.reset();
 }
 
 void CompletionRun::count(std::int64_t n_tokens, const RequestIndices& requests) {
@@ -247,18 +290,26 @@ namespace {
 class MemorySteps : public CompletionSteps {
  public:
   MemorySteps(const ModelConfig& config, std::int64_t block_size, std::int64_t element_bytes,
-              Arithmetic arithmetic)
-      : config_(config), block_size_(block_size), element_bytes_(element_bytes), arithmetic_(arithmetic) {}
+              Arithmetic arithmetic, std::size_t together)
+      : config_(config),
+        block_size_(block_size),
+        element_bytes_(element_bytes),
+        arithmetic_(arithmetic),
+        together_(together) {}
 
   void begin(const StateRule& rule) override { add(rule); }
   void fork(const StateRule& rule) override { add(rule); }
   void follow(const StateRule&) override { runs_.back().open = 0; }  // caches stay as large as they were made
-  void end() override { runs_.pop_back(); }
   void read(const SharedBlock& block) override {
     runs_.back().open = open_bytes(block);
     look();
   }
-  void generate(const RequestIndices&) override {}
+  void generate(const RequestIndices&) override {
+    generating_.push_back(runs_.back());
+    runs_.pop_back();
+    if (generating_.size() == together_) end();
+  }
+  void end() override { generating_.clear(); }
 
   CompletionMemory peak() const { return {whole_bytes(peak_), n_runs_}; }
 
@@ -288,16 +339,18 @@ class MemorySteps : public CompletionSteps {
 
   void look() {
     double bytes = 0;
-    for (const Run& run : runs_) bytes += run.cache + run.open;
+    for (const auto* runs : {&runs_, &generating_})
+      for (const Run& run : *runs) bytes += run.cache + run.open;
     if (bytes <= peak_) return;
     peak_ = bytes;
-    n_runs_ = std::ssize(runs_);
+    n_runs_ = std::ssize(runs_) + std::ssize(generating_);
   }
 
   const ModelConfig& config_;
   std::int64_t block_size_, element_bytes_;
   Arithmetic arithmetic_;
-  std::vector<Run> runs_;
+  std::size_t together_;
+  std::vector<Run> runs_, generating_;
   double peak_ = 0;
   std::int64_t n_runs_ = 0;
 };
@@ -306,8 +359,8 @@ class MemorySteps : public CompletionSteps {
 
 CompletionMemory completion_memory(const ModelConfig& config, std::int64_t block_size,
                                    const CompletionTree& tree, std::int64_t element_bytes,
-                                   Arithmetic arithmetic) {
-  MemorySteps steps(config, block_size, element_bytes, arithmetic);
+                                   Arithmetic arithmetic, std::size_t together) {
+  MemorySteps steps(config, block_size, element_bytes, arithmetic, together);
   tree.walk(steps);
   return steps.peak();
 }
@@ -320,6 +373,14 @@ void check_completion_memory(const CompletionMemory& memory, std::int64_t block_
       "fewer policies and budgets at a time, smaller budgets, or shorter "
       "prompts would need less",
       memory.n_runs, gib_text(memory.cache_bytes), gib_text(block_bytes), gib_text(available)));
+}
+
+std::size_t most_together(const Transformer& transformer) {
+  const ModelConfig& config = transformer.config();
+  const bool own_loops = transformer.arithmetic() == Arithmetic::kKernels && config.latent.rank == 0 &&
+                         config.experts.n == 0 && config.layer_input.size == 0 &&
+                         config.n_attending() == config.n_layers;
+  return own_loops ? static_cast<std::size_t>(kThinRows) : 1;
 }
 
 }  // namespace keyscope::capture

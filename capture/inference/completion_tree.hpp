@@ -44,10 +44,11 @@ class CompletionSteps {
   virtual void begin(const StateRule& rule) = 0;   // puts a run that has read nothing on the stack
   virtual void fork(const StateRule& rule) = 0;    // puts a copy of the newest run on the stack
   virtual void follow(const StateRule& rule) = 0;  // the newest run goes on under this rule
-  virtual void end() = 0;                          // takes the newest run off the stack
   virtual void read(const SharedBlock& block) = 0;
-  // Goes on after the prompt, which is over, once for these requests: they differ in nothing.
+  // Takes the newest run, whose prompt is over, off the stack: it goes on once for these requests, which
+  // differ in nothing, now or together with others.
   virtual void generate(const RequestIndices& requests) = 0;
+  virtual void end() = 0;  // of the walk: what waits for others waits no more
 };
 
 // The requests as a tree of common blocks: see complete_prompts, which has checked them.
@@ -95,21 +96,32 @@ class CompletionTree {
 class CompletionRun : public CompletionSteps {
  public:
   // All must outlive it.
+  //   together: how many runs wait for each other to generate in one pass over the weights
   CompletionRun(const Model& model, const CompletionSettings& settings,
-                std::span<const CompletionRequest> requests, const CompletionWatch& watch);
+                std::span<const CompletionRequest> requests, const CompletionWatch& watch,
+                std::size_t together);
 
   void begin(const StateRule& rule) override;
   void fork(const StateRule& rule) override;
   void follow(const StateRule& rule) override;
-  void end() override;
   void read(const SharedBlock& block) override;
   void generate(const RequestIndices& requests) override;
+  void end() override;
 
   // So far, but for the seconds.
   const CompletionCost& cost() const { return cost_; }
 
  private:
+  // A run that generates for these requests.
+  struct Generating {
+    std::unique_ptr<RunState> state;
+    RequestIndices requests;
+    GrowingText text;
+  };
+
   RunState& newest() { return *states_.back(); }
+  void choose_next(std::vector<Generating*>& runs);  // of each; only those stay that go on
+  void finish(Generating& run);
   void score(const at::Tensor& hidden, std::span<const std::int32_t> next_ids, std::int64_t first,
              const RequestIndices& requests);
   void count(std::int64_t n_tokens, const RequestIndices& requests);
@@ -119,7 +131,9 @@ class CompletionRun : public CompletionSteps {
   const CompletionSettings& settings_;
   std::span<const CompletionRequest> requests_;
   const CompletionWatch& watch_;
+  std::size_t together_;
   std::vector<std::unique_ptr<RunState>> states_;       // the stack
+  std::vector<Generating> generating_;                  // at most together_
   std::vector<std::vector<double>> log_probabilities_;  // one per request
   CompletionProgress progress_;
   CompletionCost cost_;
@@ -132,10 +146,14 @@ struct CompletionMemory {
 };
 
 // Takes every step of the walk but for the inference.
-//   block_size: B; element_bytes: of the model's dtype
+//   block_size: B; element_bytes: of the model's dtype; together: as CompletionRun has it
 CompletionMemory completion_memory(const ModelConfig& config, std::int64_t block_size,
                                    const CompletionTree& tree, std::int64_t element_bytes,
-                                   Arithmetic arithmetic);
+                                   Arithmetic arithmetic, std::size_t together);
+
+// How many runs may generate in one pass without the result of any depending on the others, to the last bit:
+// one where not all that rows go through is our own loops.
+std::size_t most_together(const Transformer& transformer);
 
 // Refuses runs that together need more than `available` bytes.
 //   block_bytes: of the largest block's activations

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +49,10 @@ class RunState {
   //   throws InvalidInput naming the layer where attention meets NaN or Inf
   at::Tensor run_block(std::span<const std::int32_t> ids, std::span<const StateRule> open = {});
 
+  // The next token of each of several states, in one pass over the weights: see LayerRun::run.
+  //   ids: one each
+  static void run_tokens(std::span<RunState* const> states, std::span<const std::int32_t> ids);
+
   std::int64_t position() const { return position_; }             // of the next token
   const at::Tensor& last_hidden() const { return last_hidden_; }  // (1, hidden_size) of the newest token
   double mean_rows() const;  // cached per KV head, mean over all layers and heads
@@ -59,6 +62,8 @@ class RunState {
   LayerPlan layer_plan(int layer, const StateRule& rule) const;
   EvictionRule eviction(int layer, const StateRule& rule) const;
   void leave_open(std::span<const StateRule> rules);
+  // Of each state the next `n` ids, through all layers.
+  static at::Tensor run(std::span<RunState* const> states, std::span<const std::int32_t> ids, std::int64_t n);
   static const LayerRun* lender_of(const RunState& state, int layer);
 
   const Model& model_;
@@ -68,13 +73,27 @@ class RunState {
   at::Tensor last_hidden_;
 };
 
-// Goes on from a prompt that was read, one token a block; what it generates is added to the completion.
-//   state: after the prompt; it is used up
-//   last_prompt_id: what the first generated token's text comes after
-//   run_token: calls the state for one token; may throw
-void continue_text(const Model& model, const Continuation& continuation, std::int32_t last_prompt_id,
-                   RunState& state, const std::function<void(std::int32_t id)>& run_token,
-                   Completion& completion);
+// A completion that grows after its prompt, token by token.
+class GrowingText {
+ public:
+  //   last_prompt_id: what the first generated token's text comes after
+  GrowingText(const Model& model, const Continuation& continuation, std::int32_t last_prompt_id);
+
+  // Takes the token that these logits (vocab) choose.
+  void take(std::vector<float> logits);
+  bool has_ended() const { return ended_; }
+  std::int32_t last_id() const { return before_; }  // what is to be fed back where it has not
+
+  Completion& completion() { return completion_; }
+
+ private:
+  const Model& model_;
+  const Continuation& continuation_;
+  Completion completion_;
+  std::vector<std::int32_t> endings_;  // ids after which nothing follows
+  std::int32_t before_;
+  bool ended_;
+};
 
 // The text that an id adds after the id before it: at the beginning of a text, decoders of the SentencePiece
 // kind drop a space that belongs here. Empty where the model has no tokenizer.

@@ -29,7 +29,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 GOLDENS = "tests/capture/inference/goldens"
 ON_DEVICE = "*OnCuda*:Cuda.*"  # the tests that compare a GPU with the CPU; all others run on either
 LIMITS_S = {"loads": 60, "device tests": 90, "engine tests": 150, "model": 60, "prefill": 75, "capture": 75,
-            "transformers": 75, "kvpress": 60}
+            "transformers": 75, "kvpress": 60, "memory": 75}
+MEMORY_BUDGET = 8192  # rows, with which prompts of different lengths are to take the same memory
 
 
 class Stopped(Exception):
@@ -43,7 +44,10 @@ def parse():
     parser.add_argument("--shapes", default="1b,3b,8b", help="of shapes.json: tiny, 1b, 3b, 8b")
     parser.add_argument("--policies", default="none,keydiff,snapkv,h2o")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
-    for option, default, what in (("tokens", 2048, "of the prompt"), ("budget", 1024, "rows kept per KV head"),
+    parser.add_argument("--tokens", default="8192,32768", help="of the prompt, one length or several (default 8192,32768)")
+    parser.add_argument("--memory-tokens", default="32768,131072", help="of the prompts whose memory is measured "
+                        "(default 32768,131072)")
+    for option, default, what in (("budget", 2048, "rows kept per KV head"),
                                   ("block", 128, "prompt tokens per block"), ("generate", 17, "tokens after it"),
                                   ("repeat", 3, "samples of every time")):
         parser.add_argument("--" + option, type=int, default=default, help=f"{what} (default {default})")
@@ -56,6 +60,7 @@ def parse():
                         help="folder for models and recordings (default: memory if it suffices, else a temporary one)")
     arguments = parser.parse_args()
     arguments.shapes, arguments.policies = arguments.shapes.split(","), arguments.policies.split(",")
+    arguments.tokens = [int(n) for n in arguments.tokens.split(",")]
     known = json.loads((HERE / "shapes.json").read_text())
     for shape in arguments.shapes:
         if shape not in known:
@@ -145,7 +150,7 @@ def need_bytes(config: dict, arguments) -> int:
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     tables = config["vocab_size"] * d * (1 if config["tie_word_embeddings"] else 2)
     layer = 2 * d * (heads + kv_heads) * head_dim + 3 * d * config["intermediate_size"]
-    recorded = 4 * arguments.tokens * layers * (heads + kv_heads) * head_dim
+    recorded = 4 * arguments.tokens[0] * layers * (heads + kv_heads) * head_dim
     return (tables + layers * layer) * (4 if arguments.dtype == "float32" else 2) + 2 * recorded
 
 
@@ -250,16 +255,16 @@ class Check:
         self.run(part, [[sys.executable, str(self.pack / "bench/make_random_model.py"), str(config), str(folder), "--quick",
                          "--dtype", self.arguments.dtype]], [self.environment])
 
-    def common(self) -> list[str]:
+    def common(self, n_tokens: int) -> list[str]:
         a = self.arguments
         return ["--device", a.device, "--dtype", a.dtype, "--budget", str(a.budget), "--block", str(a.block),
-                "--tokens", str(a.tokens), "--repeat", str(a.repeat)]
+                "--tokens", str(n_tokens), "--repeat", str(a.repeat)]
 
-    def bench(self, part: Part, what: str, folder: pathlib.Path):
+    def bench(self, part: Part, what: str, folder: pathlib.Path, n_tokens: int):
         """`keyscope bench`, all policies in one process; after a failure each by itself, so that one that fails costs
         only its own figures."""
         started = time.monotonic()
-        options = self.common() + ["--schedule", "block", "--quiet", "--json", "-"]
+        options = self.common(n_tokens) + ["--schedule", "block", "--quiet", "--json", "-"]
         if what == "prefill":
             options += ["--generate", str(self.arguments.generate)]
 
@@ -287,13 +292,23 @@ class Check:
         if part.status == "failed":
             part.reason = "; ".join(failures) or f"{part.reason} (each policy by itself: no failure)"
 
-    def peer(self, part: Part, tool: str, folder: pathlib.Path):
+    def memory(self, part: Part, folder: pathlib.Path):
+        """What prompts of several lengths take at most, when only so many rows are kept."""
+        a = self.arguments
+        ended = self.run(part, [[self.keyscope, "bench", "memory", "--model", str(folder), "--device", a.device, "--dtype",
+                                 a.dtype, "--policy", "keydiff", "--budget", str(MEMORY_BUDGET), "--block", str(a.block),
+                                 "--tokens", a.memory_tokens, "--quiet", "--json", "-"]], [self.native])[0]
+        if ended.status == 0:
+            part.rows = [{"tool": "keyscope"} | {k: v for k, v in row.items() if v is not None}
+                         for row in json.loads(ended.stdout)["rows"]]
+
+    def peer(self, part: Part, tool: str, folder: pathlib.Path, n_tokens: int):
         environment = dict(self.environment)
         if tool == "kvpress":  # the wheels carried for it, before the machine's own packages
             before = os.environ.get("PYTHONPATH")
             environment["PYTHONPATH"] = str(self.pack / "site") + (f":{before}" if before else "")
         threads = ["--threads", str(len(os.sched_getaffinity(0)))]
-        ended = self.run(part, [[sys.executable, str(self.pack / "tools/gpu/peer.py"), tool, str(folder), *self.common(),
+        ended = self.run(part, [[sys.executable, str(self.pack / "tools/gpu/peer.py"), tool, str(folder), *self.common(n_tokens),
                                  "--generate", str(self.arguments.generate), *threads]], [environment])[0]
         rows, failures = {}, []
         for line in ended.stdout.splitlines():
@@ -315,14 +330,20 @@ class Check:
         folder = self.scratch / shape
         try:
             made = self.part(f"{shape}/model", "model", lambda part: self.model(part, shape, folder))
-            for kind, body in (("prefill", lambda part: self.bench(part, "prefill", folder)),
-                               ("capture", lambda part: self.bench(part, "capture", folder)),
-                               ("transformers", lambda part: self.peer(part, "transformers", folder)),
-                               ("kvpress", lambda part: self.peer(part, "kvpress", folder))):
+            parts = []
+            for n in self.arguments.tokens:
+                parts += [(f"prefill {n}", "prefill", lambda part, n=n: self.bench(part, "prefill", folder, n)),
+                          (f"transformers {n}", "transformers", lambda part, n=n: self.peer(part, "transformers", folder, n)),
+                          (f"kvpress {n}", "kvpress", lambda part, n=n: self.peer(part, "kvpress", folder, n))]
+            parts.insert(1, ("capture", "capture",
+                             lambda part: self.bench(part, "capture", folder, self.arguments.tokens[0])))
+            if shape == self.arguments.shapes[0]:
+                parts.append(("memory", "memory", lambda part: self.memory(part, folder)))
+            for name, kind, body in parts:
                 if made:
-                    self.part(f"{shape}/{kind}", kind, body)
+                    self.part(f"{shape}/{name}", kind, body)
                 else:
-                    self.report.add(Part(f"{shape}/{kind}", 0, reason="there is no model"))
+                    self.report.add(Part(f"{shape}/{name}", 0, reason="there is no model"))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -66,7 +66,7 @@ class Report:
         """A part that has ended."""
         self.parts.append(part)
         self.save()
-        line = f"{part.name:22}{part.status:9}{part.elapsed_s:7.1f} s"
+        line = f"{part.name:26}{part.status:9}{part.elapsed_s:7.1f} s"
         self.say(line + (f"  {part.reason}" if part.reason else ""))
 
     def finish(self):
@@ -78,25 +78,26 @@ class Report:
 COLUMNS = (("ttft ms", "ttft_ms", 9, 1, 1), ("least", "ttft_ms_min", 9, 1, 1), ("most", "ttft_ms_max", 9, 1, 1),
            ("decode/s", "generated_per_second", 10, 1, 1), ("plain ms", "plain_ms", 10, 1, 1),
            ("recorded ms", "recorded_ms", 13, 1, 1), ("overhead %", "overhead", 12, 0, 100),
+           ("attention %", "attention_share", 13, 0, 100), ("eviction %", "eviction_share", 12, 0, 100),
            ("peak GB", "peak_bytes", 9, 2, 1e-9))
 
 
 def merged_rows(report: Report) -> list[tuple[str, dict]]:
-    """Rows of all parts, with the shape; those of one shape, tool, policy and block put together. Where two have the same
+    """Rows of all parts, with the shape; those of one shape, prompt, tool, policy and block put together. Where two have the same
     field the first counts: the time to the first token is that of prefill, not of a run beside recording."""
     rows: dict[tuple, dict] = {}
     for part in report.parts:
         shape = part.name.split("/")[0]
         for row in part.rows:
-            key = (shape, row["tool"], row["policy"], row["block"])
+            key = (shape, row["n_tokens"], row["tool"], row["policy"], row["block"])
             rows[key] = row | rows.get(key, {})
     return [(key[0], row) for key, row in rows.items()]
 
 
 def table(report: Report) -> str:
-    lines = [f"{'shape':6}{'tool':14}{'policy':9}{'block':>6}" + "".join(f"{name:>{width}}" for name, _, width, *_ in COLUMNS)]
+    lines = [f"{'shape':6}{'tokens':>7} {'tool':14}{'policy':9}{'block':>6}" + "".join(f"{name:>{width}}" for name, _, width, *_ in COLUMNS)]
     for shape, row in merged_rows(report):
-        line = f"{shape:6}{row['tool']:14}{row['policy']:9}{row['block']:6}"
+        line = f"{shape:6}{row['n_tokens']:7} {row['tool']:14}{row['policy']:9}{row['block']:6}"
         for _, field, width, digits, factor in COLUMNS:
             value = row.get(field)
             line += f"{'-':>{width}}" if value is None else f"{value * factor:{width}.{digits}f}"

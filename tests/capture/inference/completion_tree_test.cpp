@@ -29,7 +29,7 @@ class WrittenSteps : public CompletionSteps {
     EXPECT_GT(n_runs_, 0);
     now_ = rule.budget;
   }
-  void end() override { --n_runs_; }
+  void end() override { EXPECT_EQ(n_runs_, 0); }
   void read(const SharedBlock& block) override {
     std::vector<std::int64_t> open;
     for (const StateRule& rule : block.open) open.push_back(rule.budget);
@@ -38,6 +38,7 @@ class WrittenSteps : public CompletionSteps {
   }
   void generate(const RequestIndices& requests) override {
     steps.push_back(fmt::format("generate N={} for {}", now_, requests));
+    --n_runs_;
   }
 
   std::vector<std::string> steps;
@@ -137,9 +138,9 @@ ModelConfig small_model() {
   return config;
 }
 
-CompletionMemory memory_of(const std::vector<CompletionRequest>& requests) {
+CompletionMemory memory_of(const std::vector<CompletionRequest>& requests, std::size_t together = 1) {
   const CompletionTree tree({kBlock, 0}, requests);
-  return completion_memory(small_model(), kBlock, tree, 2, Arithmetic::kKernels);
+  return completion_memory(small_model(), kBlock, tree, 2, Arithmetic::kKernels, together);
 }
 
 Ids ids(std::int64_t n) { return Ids(n, 1); }
@@ -166,6 +167,20 @@ TEST(CompletionMemory, PoliciesOfOnePromptAreAliveOneAtATime) {
                                  request(prompt, "keydiff", 20), request(prompt, "l2norm", 40)});
   EXPECT_EQ(memory.cache_bytes, (100 + 40 + kBlock) * kHeads * kRow);
   EXPECT_EQ(memory.n_runs, 2);
+}
+
+// Those that generate in one pass are alive at once: the full cache waits for three policies, then goes on
+// itself as a fourth.
+TEST(CompletionMemory, RunsThatGenerateTogetherWaitForEachOther) {
+  const Ids prompt = ids(100);
+  const std::vector<CompletionRequest> requests{request(prompt, "none", 0), request(prompt, "sink", 20),
+                                                request(prompt, "keydiff", 20),
+                                                request(prompt, "random", 20)};
+  const auto two = memory_of(requests, 2), four = memory_of(requests, 4);
+  EXPECT_EQ(two.cache_bytes, (100 + 2 * (20 + kBlock)) * kHeads * kRow);
+  EXPECT_EQ(two.n_runs, 3);
+  EXPECT_EQ(four.cache_bytes, (100 + 3 * (20 + kBlock)) * kHeads * kRow);
+  EXPECT_EQ(four.n_runs, 4);
 }
 
 TEST(CompletionMemory, EveryPartingAboveABlockHoldsARun) {
