@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 // Marks a function to be built once for each x86-64 level; the loader takes the widest that the processor
 // has. Such functions fix their number of lanes in the source: every processor that fuses a product with a
 // sum (x86-64-v3, all since 2015) returns the same bits; older ones round once more. A vector wider than the
@@ -10,6 +13,11 @@
 // template `name_by<bytes of its widest vector>(arguments)`, which must be inlined.
 
 namespace keyscope::analysis {
+
+// Four lanes, fixed in the source, so that every vector width gives the same bits.
+inline constexpr std::ptrdiff_t kFour = 4;
+using FourDoubles = double __attribute__((vector_size(kFour * sizeof(double))));
+using FourIntegers = std::int64_t __attribute__((vector_size(kFour * sizeof(std::int64_t))));
 
 // A member of a class, because elsewhere in a template the attribute is ignored.
 template <int kBytes>

@@ -12,12 +12,9 @@ namespace {
 
 using Index = Eigen::Index;
 
-// Four lanes, fixed in the source, so that sums are taken in the same order at every vector width, in four
-// chains, to hide the latency of the additions.
-constexpr Index kFour = 4;
+// Sums of four lanes are taken in four chains, to hide the latency of the additions.
 constexpr Index kChains = 4;
 using FourFloats = float __attribute__((vector_size(kFour * sizeof(float))));
-using FourDoubles = double __attribute__((vector_size(kFour * sizeof(double))));
 
 KEYSCOPE_PER_PROCESSOR
 void add_strided_rows(const float* rows, Index n_rows, Index n_cols, Index stride, double* sum) {

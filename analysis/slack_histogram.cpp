@@ -30,46 +30,43 @@ constexpr std::int64_t code_of(double magnitude) {
 constexpr std::int64_t kSmallest = code_of(0x1p-40);
 constexpr std::int64_t kBins = code_of(0x1p40) - kSmallest;  // of each sign
 
-constexpr Eigen::Index kLanes = 4;
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
-using Integers = std::int64_t __attribute__((vector_size(kLanes * sizeof(std::int64_t))));
-
 // A table a lane, since slacks that follow one another often share a bin and would wait for its counter; the
 // last place of each is for +inf: no branch on what is random.
 constexpr std::int64_t kNotCounted = 2 * kBins + 1;
 constexpr std::int64_t kPlaces = kNotCounted + 1;
-constexpr Integers kTables = Integers{0, 1, 2, 3} * kPlaces;
+constexpr FourIntegers kTables = FourIntegers{0, 1, 2, 3} * kPlaces;
 
 // Counts four slacks, and widens `min` and `max` to hold them.
-[[gnu::always_inline]] inline void count_slacks(const double* slacks, std::int64_t* counts, Doubles& min,
-                                                Doubles& max) {
-  Doubles x;
-  Integers bits;
+[[gnu::always_inline]] inline void count_slacks(const double* slacks, std::int64_t* counts, FourDoubles& min,
+                                                FourDoubles& max) {
+  FourDoubles x;
+  FourIntegers bits;
   std::memcpy(&x, slacks, sizeof x);
   std::memcpy(&bits, slacks, sizeof bits);
-  Integers magnitude = ((bits & std::numeric_limits<std::int64_t>::max()) >> kDroppedBits) - (kSmallest - 1);
-  magnitude = magnitude < 0 ? Integers{} : magnitude;
-  magnitude = magnitude > kBins ? Integers{} + kBins : magnitude;
-  Integers bins = (x < 0 ? -magnitude : magnitude) + kBins;
-  bins = (x == kInfinity ? Integers{} + kNotCounted : bins) + kTables;
+  FourIntegers magnitude =
+      ((bits & std::numeric_limits<std::int64_t>::max()) >> kDroppedBits) - (kSmallest - 1);
+  magnitude = magnitude < 0 ? FourIntegers{} : magnitude;
+  magnitude = magnitude > kBins ? FourIntegers{} + kBins : magnitude;
+  FourIntegers bins = (x < 0 ? -magnitude : magnitude) + kBins;
+  bins = (x == kInfinity ? FourIntegers{} + kNotCounted : bins) + kTables;
   min = x < min ? x : min;
-  const Doubles counted = x == kInfinity ? -x : x;
+  const FourDoubles counted = x == kInfinity ? -x : x;
   max = counted > max ? counted : max;
-  for (Eigen::Index lane = 0; lane < kLanes; ++lane) ++counts[bins[lane]];
+  for (Eigen::Index lane = 0; lane < kFour; ++lane) ++counts[bins[lane]];
 }
 
 KEYSCOPE_PER_PROCESSOR
 void count_all_slacks(const double* slacks, Eigen::Index n, std::int64_t* counts, double& least,
                       double& largest) {
-  Doubles min = Doubles{} + least;
-  Doubles max = Doubles{} + largest;
+  FourDoubles min = FourDoubles{} + least;
+  FourDoubles max = FourDoubles{} + largest;
   Eigen::Index i = 0;
-  for (; i + kLanes <= n; i += kLanes) count_slacks(slacks + i, counts, min, max);
-  double rest[kLanes];
-  std::fill(rest, rest + kLanes, kInfinity);
+  for (; i + kFour <= n; i += kFour) count_slacks(slacks + i, counts, min, max);
+  double rest[kFour];
+  std::fill(rest, rest + kFour, kInfinity);
   std::copy(slacks + i, slacks + n, rest);
   count_slacks(rest, counts, min, max);
-  for (Eigen::Index lane = 0; lane < kLanes; ++lane) {
+  for (Eigen::Index lane = 0; lane < kFour; ++lane) {
     least = std::min(least, min[lane]);
     largest = std::max(largest, max[lane]);
   }
@@ -77,7 +74,7 @@ void count_all_slacks(const double* slacks, Eigen::Index n, std::int64_t* counts
 
 }  // namespace
 
-SlackCounter::SlackCounter() : counts_(kLanes * kPlaces), least_(kInfinity), largest_(-kInfinity) {}
+SlackCounter::SlackCounter() : counts_(kFour * kPlaces), least_(kInfinity), largest_(-kInfinity) {}
 
 void SlackCounter::add(const double* slacks, Index n) {
   count_all_slacks(slacks, n, counts_.data(), least_, largest_);
@@ -86,7 +83,7 @@ void SlackCounter::add(const double* slacks, Index n) {
 SlackHistogram SlackCounter::histogram() const {
   SlackHistogram histogram;
   for (std::int64_t bin = 0; bin < kNotCounted; ++bin)
-    for (Index lane = 0; lane < kLanes; ++lane) histogram.counts_[bin] += counts_[lane * kPlaces + bin];
+    for (Index lane = 0; lane < kFour; ++lane) histogram.counts_[bin] += counts_[lane * kPlaces + bin];
   histogram.count_ = std::reduce(histogram.counts_.begin(), histogram.counts_.end());
   histogram.min_ = least_;
   histogram.max_ = largest_;

@@ -31,9 +31,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr Index kTileQueries = 32;
 
-constexpr Index kLanes = 4;
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
-
 RowMatrixD unit_rows(const MatrixView& rows, const VectorXd& norms) {
   RowMatrixD unit = rows.cast<double>();
   for (Index i = 0; i < unit.rows(); ++i)
@@ -167,17 +164,12 @@ struct LemmaQuery {
   double largest_product = 0;  // |k·q|, likewise
 };
 
-struct LemmaCounts {
-  std::int64_t pairs = 0, nonnegative = 0;
-  std::int64_t stated = 0, proof = 0, always = 0;  // violations
-};
-
 KEYSCOPE_PER_PROCESSOR
 double largest_of(const double* numbers, Index n) {
-  Doubles largest = Doubles{} - kInfinity;
+  FourDoubles largest = FourDoubles{} - kInfinity;
   Index j = 0;
-  for (; j + kLanes <= n; j += kLanes) {
-    Doubles x;
+  for (; j + kFour <= n; j += kFour) {
+    FourDoubles x;
     std::memcpy(&x, numbers + j, sizeof x);
     largest = x > largest ? x : largest;
   }
@@ -191,36 +183,71 @@ void find_logits(const double* cosines, const double* norms, double factor, Inde
   for (Index j = 0; j < n; ++j) logits[j] = cosines[j] * (norms[j] * factor);
 }
 
-// Slacks of the lemma's three forms; +inf where one is not applied.
+// How many pairs, of how many the cosine is not negative, and how many violate each of the lemma's forms.
+struct LemmaCounts {
+  FourIntegers pairs{}, nonnegative{}, stated{}, proof{}, always{};
+
+  static std::int64_t sum(const FourIntegers& counts) {
+    return counts[0] + counts[1] + counts[2] + counts[3];
+  }
+};
+
+// Of four keys, or of as many to be read and written.
+struct LemmaKeys {
+  const double *cosines, *norms, *minus_logs;
+  double *stated, *proof, *always;
+};
+
+// Slacks of the lemma's three forms of four keys; +inf where one is not applied.
 //   minus_logs: -log(1-w) per key
-KEYSCOPE_PER_PROCESSOR
-LemmaCounts find_lemma_slacks(const LemmaQuery& query, const double* cosines, const double* norms,
-                              const double* minus_logs, Index n, double* stated, double* proof,
-                              double* always) {
+[[gnu::always_inline]] inline void find_four_slacks(const LemmaQuery& query, const LemmaKeys& keys,
+                                                    LemmaCounts& counts) {
   const double m_stated = query.largest * query.largest, m_proof = query.largest;
-  const double half_stated = 0.5 / m_stated, half_proof = 0.5 / m_proof;
   // Rounding in `excess` comes out divided by M or ‖k*‖.
   const double least_stated = -kSlackTolerance / std::min(1.0, m_stated);
   const double least_proof = -kSlackTolerance / std::min(1.0, m_proof);
-  LemmaCounts counts;
-  for (Index j = 0; j < n; ++j) {
-    const double cosine = cosines[j], norm = norms[j] * query.factor;
-    const double excess = query.log_ratio + minus_logs[j];
-    const bool directed = norm > 0;
-    const bool nonnegative = directed && cosine >= 0;
-    const double by_stated = cosine - (excess * half_stated - 1);
-    const double by_proof = cosine - (excess * half_proof - 1);
-    const double by_always = cosine - (excess - query.largest_product) / norm;
-    stated[j] = nonnegative ? by_stated : kInfinity;
-    proof[j] = nonnegative ? by_proof : kInfinity;
-    always[j] = directed ? by_always : kInfinity;
-    counts.pairs += directed ? 1 : 0;
-    counts.nonnegative += nonnegative ? 1 : 0;
-    counts.stated += stated[j] < least_stated ? 1 : 0;
-    counts.proof += proof[j] < least_proof ? 1 : 0;
-    counts.always += always[j] * std::min(1.0, norm) < -kSlackTolerance ? 1 : 0;
-  }
-  return counts;
+  FourDoubles cosine, norm, minus_log;
+  std::memcpy(&cosine, keys.cosines, sizeof cosine);
+  std::memcpy(&norm, keys.norms, sizeof norm);
+  std::memcpy(&minus_log, keys.minus_logs, sizeof minus_log);
+  norm *= query.factor;
+  const FourDoubles excess = query.log_ratio + minus_log, infinite = FourDoubles{} + kInfinity;
+  const auto directed = norm > 0, nonnegative = directed & (cosine >= 0);
+  const FourDoubles by_always = cosine - (excess - query.largest_product) / norm;
+  const FourDoubles stated = nonnegative ? cosine - (excess * (0.5 / m_stated) - 1) : infinite;
+  const FourDoubles proof = nonnegative ? cosine - (excess * (0.5 / m_proof) - 1) : infinite;
+  const FourDoubles always = directed ? by_always : infinite;
+  const FourDoubles divided_by = norm < 1 ? norm : FourDoubles{} + 1;
+  // A comparison is -1 where it holds.
+  counts.pairs -= directed;
+  counts.nonnegative -= nonnegative;
+  counts.stated -= stated < least_stated;
+  counts.proof -= proof < least_proof;
+  counts.always -= always * divided_by < -kSlackTolerance;
+  std::memcpy(keys.stated, &stated, sizeof stated);
+  std::memcpy(keys.proof, &proof, sizeof proof);
+  std::memcpy(keys.always, &always, sizeof always);
+}
+
+// The same of n keys, the last ones filled up by keys of norm zero.
+KEYSCOPE_PER_PROCESSOR
+void find_lemma_slacks(const LemmaQuery& query, const LemmaKeys& keys, Index n, LemmaCounts& counts) {
+  Index j = 0;
+  for (; j + kFour <= n; j += kFour)
+    find_four_slacks(query,
+                     {keys.cosines + j, keys.norms + j, keys.minus_logs + j, keys.stated + j, keys.proof + j,
+                      keys.always + j},
+                     counts);
+  if (j == n) return;
+  double cosines[kFour] = {}, norms[kFour] = {}, minus_logs[kFour] = {};
+  double stated[kFour], proof[kFour], always[kFour];
+  std::copy(keys.cosines + j, keys.cosines + n, cosines);
+  std::copy(keys.norms + j, keys.norms + n, norms);
+  std::copy(keys.minus_logs + j, keys.minus_logs + n, minus_logs);
+  find_four_slacks(query, {cosines, norms, minus_logs, stated, proof, always}, counts);
+  std::copy(stated, stated + (n - j), keys.stated + j);
+  std::copy(proof, proof + (n - j), keys.proof + j);
+  std::copy(always, always + (n - j), keys.always + j);
 }
 
 class LemmaRecorder {
@@ -249,13 +276,10 @@ class LemmaRecorder {
     if (about.largest == 0) return;
     find_logits(cosines, pairs_.key_norms.data(), about.factor, n, work_.data());
     about.largest_product = find_minus_logs(n);
-    const LemmaCounts counts = find_lemma_slacks(about, cosines, pairs_.key_norms.data(), work_.data(), n,
-                                                 stated_.data(), proof_.data(), always_.data());
-    bounds_.pairs += counts.pairs;
-    bounds_.pairs_nonnegative += counts.nonnegative;
-    bounds_.stated.violations += counts.stated;
-    bounds_.proof.violations += counts.proof;
-    bounds_.always.violations += counts.always;
+    find_lemma_slacks(
+        about,
+        {cosines, pairs_.key_norms.data(), work_.data(), stated_.data(), proof_.data(), always_.data()}, n,
+        counts_);
     counted_[0].add(stated_.data(), n);
     counted_[1].add(proof_.data(), n);
     counted_[2].add(always_.data(), n);
@@ -263,6 +287,11 @@ class LemmaRecorder {
 
   AttentionWeightBounds result() && {
     bounds_.sampled = pairs_.n_sampled();
+    bounds_.pairs = LemmaCounts::sum(counts_.pairs);
+    bounds_.pairs_nonnegative = LemmaCounts::sum(counts_.nonnegative);
+    bounds_.stated.violations = LemmaCounts::sum(counts_.stated);
+    bounds_.proof.violations = LemmaCounts::sum(counts_.proof);
+    bounds_.always.violations = LemmaCounts::sum(counts_.always);
     auto counted = counted_.begin();
     for (BoundRecord* bound : {&bounds_.stated, &bounds_.proof, &bounds_.always}) {
       bound->slack = (counted++)->histogram();
@@ -295,6 +324,7 @@ class LemmaRecorder {
   VectorXd largest_norms_;  // of all keys up to one
   ArrayXd work_;            // logits, weights, -log(1-w), one after another
   ArrayXd stated_, proof_, always_;
+  LemmaCounts counts_;
   std::array<SlackCounter, 3> counted_;  // of these three
   AttentionWeightBounds bounds_;
 };

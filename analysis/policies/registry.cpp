@@ -141,8 +141,8 @@ class OwnPolicy final : public Policy {
 std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed) {
   if (spec.own != nullptr) return std::make_unique<OwnPolicy>(spec.own);
   const PolicyDefinition& definition = definition_of(spec.name);
-  if (definition.make == nullptr) return nullptr;
   PolicySpec filled = complete(definition, spec, seed);
+  if (definition.make == nullptr) return nullptr;
   auto policy = definition.make(filled);
   policy->spec_ = std::move(filled);
   return policy;

@@ -74,7 +74,7 @@ void check_request(const Model& model, const CompletionRequest& request, const s
 // Each run by itself, whose refusal can say what would fit, then all that are alive at once.
 //   returns how many may generate together
 std::size_t require_memory(const Model& model, const CompletionSettings& settings,
-                    std::span<const CompletionRequest> requests, const CompletionTree& tree) {
+                           std::span<const CompletionRequest> requests, const CompletionTree& tree) {
   const Transformer& transformer = model.transformer();
   const std::int64_t element_bytes = model.element_bytes();
   const std::int64_t available = model.available_memory();
