@@ -243,7 +243,7 @@ void AtenLayer::append_by_place(const ProjectedBlock& block) {
   input_.keys = cache_.keys();
   const at::Tensor places = cache_.last_rows(block.n);
   if (transformer_.config().rotates(layer_)) {
-    const HeadRotation& by_place = transformer_.rotation(layer_, 0, cache_.largest_rows());
+    const HeadRotation by_place = transformer_.rotation(layer_, 0, cache_.largest_rows());
     input_.keys = by_place(input_.keys);
     const auto of_places = [&](const at::Tensor& table) { return table.index({places}).unsqueeze(1); };
     const RotaryTable of_queries = transformer_.rope(layer_).query_table(

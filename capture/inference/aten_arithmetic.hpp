@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "analysis/policies/policy.hpp"
 #include "capture/inference/aten_attention.hpp"
 #include "capture/inference/kv_cache.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
@@ -16,6 +18,8 @@
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
+
+class TensorPolicy;
 
 // Rows on any device, of all heads in one tensor each: one operation serves all heads. Every head has the
 // memory of the one that will hold most.
@@ -102,7 +106,9 @@ class AtenLayer : public LayerArithmetic {
   // Of blocks by their first position, what AttentionOutput::unchecked says of them.
   std::vector<std::pair<std::int64_t, HostCopy>> unchecked_;
   SideStream side_stream_;
-  HostCopy new_keys_, new_values_, queries_;  // of what is expected
+  HostCopy new_keys_, new_values_, queries_;        // of what is expected
+  const analysis::Policy* policy_ = nullptr;        // that evicted last
+  std::shared_ptr<const TensorPolicy> on_tensors_;  // the same; null where it cannot look at tensors
 };
 
 }  // namespace keyscope::capture

@@ -108,11 +108,11 @@ RetainedRows retained_rows(const TensorSelection& selection) {
 
 std::optional<LayerEviction> AtenLayer::evict(const EvictionRule& rule, const BlockStatistics& block,
                                               bool told) {
-  const auto policy = tensor_policy(rule.policy->spec());
-  if (policy == nullptr) return std::nullopt;
+  if (policy_ != rule.policy) on_tensors_ = tensor_policy((policy_ = rule.policy)->spec());
+  if (on_tensors_ == nullptr) return std::nullopt;
   const std::vector<int> heads = heads_to_evict(rule, cache_);
   std::vector<TensorSelection> selections =
-      select(TensorView(rule, *policy, *this, block, side_stream_), rule, cache_, heads);
+      select(TensorView(rule, *on_tensors_, *this, block, side_stream_), rule, cache_, heads);
   const bool all_alike = selections.size() == 1 && std::ssize(heads) == cache_.n_heads();
   if (all_alike && !told) {
     const at::Tensor rows = selections.front().retained();

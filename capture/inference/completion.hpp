@@ -111,9 +111,9 @@ struct CompletionCost {
 // requests of one policy and budget share the branch further while their ids are the same.
 //
 // The tree is walked depth first. Where it parts, the state is copied for every branch but the last, so that
-// as many states are alive as there are partings above the block at hand, never more than there are requests;
-// each holds the rows of one run's cache. Whether all that are alive at once fit into memory is looked at
-// before anything runs.
+// as many states are alive as there are partings above the block at hand, and up to three more whose prompts
+// are over, which wait to generate in one pass over the weights; each holds the rows of one run's cache.
+// Whether all that are alive at once fit into memory is looked at before anything runs.
 //   throws UsageError on a policy, budget, sampling or block size that cannot be, and on stop texts where
 //   there is no tokenizer; InvalidInput naming the request where a prompt is empty, has ids outside the
 //   vocabulary or does not fit into the model's context with what is to be generated, all before anything

@@ -216,10 +216,10 @@ void CompletionRun::generate(const RequestIndices& requests) {
   run.text.completion().n_prompt = std::ssize(request.prompt_ids);
   run.text.completion().rows_kept = run.state->mean_rows();
   generating_.push_back(std::move(run));
-  if (generating_.size() == together_) end();
+  if (generating_.size() == together_) generate_waiting();
 }
 
-void CompletionRun::end() {
+void CompletionRun::generate_waiting() {
   std::vector<Generating*> going_on;
   for (Generating& run : generating_) {
     if (run.text.has_ended())
@@ -307,9 +307,9 @@ class MemorySteps : public CompletionSteps {
   void generate(const RequestIndices&) override {
     generating_.push_back(runs_.back());
     runs_.pop_back();
-    if (generating_.size() == together_) end();
+    if (generating_.size() == together_) generating_.clear();
   }
-  void end() override { generating_.clear(); }
+  void end() override {}
 
   CompletionMemory peak() const { return {whole_bytes(peak_), n_runs_}; }
 

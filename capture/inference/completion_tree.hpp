@@ -32,8 +32,8 @@ struct SharedBlock {
   std::span<const StateRule> open;  // as RunState::run_block takes them
 };
 
-// What the walk over the tree is made of. Runs lie on a stack: the newest goes on, those below wait until it
-// has ended.
+// What the walk over the tree is made of. Runs lie on a stack: the newest goes on, those below wait until its
+// prompt is over.
 class CompletionSteps {
  public:
   CompletionSteps() = default;
@@ -106,7 +106,7 @@ class CompletionRun : public CompletionSteps {
   void follow(const StateRule& rule) override;
   void read(const SharedBlock& block) override;
   void generate(const RequestIndices& requests) override;
-  void end() override;
+  void end() override { generate_waiting(); }
 
   // So far, but for the seconds.
   const CompletionCost& cost() const { return cost_; }
@@ -120,6 +120,7 @@ class CompletionRun : public CompletionSteps {
   };
 
   RunState& newest() { return *states_.back(); }
+  void generate_waiting();
   void choose_next(std::vector<Generating*>& runs);  // of each; only those stay that go on
   void finish(Generating& run);
   void score(const at::Tensor& hidden, std::span<const std::int32_t> next_ids, std::int64_t first,

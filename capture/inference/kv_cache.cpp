@@ -159,9 +159,8 @@ void KvCache::note(std::function<void()> what) const {
 
 void KvCache::settle(std::size_t n_left) const {
   while (waiting_.size() > n_left) {
-    const auto what = std::move(waiting_.front());
+    waiting_.front()();  // what throws stays, and so does what depends on it
     waiting_.pop_front();
-    what();
   }
 }
 

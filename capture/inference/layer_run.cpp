@@ -353,7 +353,17 @@ void LayerRun::record_attention(Block& block) {
   if (block.last_of_prompt) statistics_.finish(block.record);
 }
 
+// Of a number that is not finite, attention knows more than what came of it.
 void LayerRun::evict(Block& block) {
+  try {
+    evict_rows(block);
+  } catch (const InvalidInput&) {
+    check();
+    throw;
+  }
+}
+
+void LayerRun::evict_rows(Block& block) {
   const WorkTime::Span eviction(eviction_time_);
   BlockStatistics statistics{block.n(), std::move(block.output.last_row), {}};
   for (std::size_t i = 0; i < block.policy_windows.size(); ++i)

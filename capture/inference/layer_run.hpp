@@ -159,6 +159,7 @@ class LayerRun {
   void count_attention(Block& block);
   void record_attention(Block& block);
   void evict(Block& block);
+  void evict_rows(Block& block);
   void record_bytes(Block& block) const;
   std::vector<recording::HeadEvictions> drop_past_window(const Block& block, BlockStatistics& statistics);
   void evict_after(const BlockStatistics& block);

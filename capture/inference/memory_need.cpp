@@ -84,13 +84,14 @@ double activation_bytes(const ModelConfig& config, double n) {
           4 * static_cast<double>(config.recurrent.n_channels()));
 }
 
-// Scores of a tile, and the few tensors of their size that statistics take, in float32; the kernels' tiles
-// are small.
+// Scores of a tile, and the few tensors of their size that statistics take, in float32, and what policies
+// make of all keys in float64; the kernels' tiles are small.
 double tile_bytes(const ModelConfig& config, double n_queries, std::int64_t n_rows, Arithmetic arithmetic) {
   if (arithmetic != Arithmetic::kAten) return 0;
   constexpr double kTensors = 5;
   const double scores = n_queries * config.n_heads * static_cast<double>(n_rows);
-  return kTensors * 4 * std::min(scores, static_cast<double>(kAtenTileScores));
+  const double keys = static_cast<double>(n_rows) * config.n_kv_heads * config.head_dim;
+  return kTensors * 4 * std::min(scores, static_cast<double>(kAtenTileScores)) + 3 * 8 * keys;
 }
 
 // What is recorded of a block of n tokens, and what is held for all of them until the run's end.

@@ -58,10 +58,8 @@ at::Tensor recent_rows(const TensorPolicyInput& input, int64_t n_recent) {
   return (at::arange(n, input.keys.options().dtype(at::kLong)) >= first).expand({input.n_heads(), n});
 }
 
-double number(const PolicySpec& spec, const std::string& key) { return std::stod(spec.options.at(key)); }
-
-int64_t whole_number(const PolicySpec& spec, const std::string& key) {
-  return std::stoll(spec.options.at(key));
+std::uint64_t whole_number(const PolicySpec& spec, const char* key) {
+  return analysis::read_whole_number(spec, key, 0, std::numeric_limits<std::uint64_t>::max());
 }
 
 class KeyDiff final : public TensorPolicy {
@@ -69,7 +67,7 @@ class KeyDiff final : public TensorPolicy {
   explicit KeyDiff(const PolicySpec& spec)
       : anchor_(spec.options.at("anchor")),
         metric_(spec.options.at("metric")),
-        recent_(number(spec, "recent")) {}
+        recent_(analysis::read_fraction(spec, "recent")) {}
 
   at::Tensor score(const TensorPolicyInput& input) const override {
     const at::Tensor& keys = input.keys;
@@ -144,7 +142,9 @@ class Leverage final : public TensorPolicy {
   at::Tensor score(const TensorPolicyInput& input) const override {
     constexpr double kSmallestEigenvalue = 1e-10;  // of the largest
     const at::Tensor keys = doubles(input.keys);
-    const auto [values, vectors] = at::linalg_eigh(at::bmm(keys.transpose(1, 2), keys));
+    // On the host: one is small, and CUDA's needs a library more than all else does.
+    const auto [on_host, vectors_on_host] = at::linalg_eigh(at::bmm(keys.transpose(1, 2), keys).to(at::kCPU));
+    const at::Tensor values = on_host.to(keys.device()), vectors = vectors_on_host.to(keys.device());
     const at::Tensor cut = values.amax(1, true) * kSmallestEigenvalue;
     const at::Tensor weight = at::where(values > cut, values.rsqrt(), at::zeros_like(values));
     return at::bmm(keys, vectors * weight.unsqueeze(1)).square_().sum(2);
@@ -161,7 +161,7 @@ class Cur final : public TensorPolicy {
 // See analysis::LogDet; a step takes a row of every head.
 class LogDet final : public TensorPolicy {
  public:
-  explicit LogDet(const PolicySpec& spec) : ridge_(number(spec, "ridge")) {}
+  explicit LogDet(const PolicySpec& spec) : ridge_(analysis::read_positive(spec, "ridge")) {}
 
   at::Tensor score(const TensorPolicyInput& input) const override {
     constexpr double kTaken = -std::numeric_limits<double>::max();
@@ -194,7 +194,7 @@ class LogDet final : public TensorPolicy {
 class H2o final : public TensorPolicy {
  public:
   explicit H2o(const PolicySpec& spec)
-      : recent_(number(spec, "recent")), normalize_(spec.options.at("normalize") == "1") {}
+      : recent_(analysis::read_fraction(spec, "recent")), normalize_(spec.options.at("normalize") == "1") {}
 
   at::Tensor score(const TensorPolicyInput& input) const override {
     if (!normalize_) return input.attention_received;
@@ -227,7 +227,8 @@ class Tova final : public TensorPolicy {
 class SnapKv final : public TensorPolicy {
  public:
   explicit SnapKv(const PolicySpec& spec)
-      : kernel_(whole_number(spec, "kernel")), recent_(whole_number(spec, "recent")) {}
+      : kernel_(static_cast<int64_t>(whole_number(spec, "kernel"))),
+        recent_(static_cast<int64_t>(whole_number(spec, "recent"))) {}
 
   at::Tensor score(const TensorPolicyInput& input) const override {
     return at::avg_pool1d(doubles(input.window_sums), kernel_, 1, kernel_ / 2);
@@ -241,7 +242,7 @@ class SnapKv final : public TensorPolicy {
 
 class Sink final : public TensorPolicy {
  public:
-  explicit Sink(const PolicySpec& spec) : first_(whole_number(spec, "first")) {}
+  explicit Sink(const PolicySpec& spec) : first_(static_cast<int64_t>(whole_number(spec, "first"))) {}
 
   bool reads_positions() const override { return true; }
   at::Tensor score(const TensorPolicyInput& input) const override { return doubles(input.positions); }
@@ -258,7 +259,7 @@ class Sink final : public TensorPolicy {
 // The draws of analysis::uniform_draw, to the bit.
 class Random final : public TensorPolicy {
  public:
-  explicit Random(const PolicySpec& spec) : seed_(std::stoull(spec.options.at("seed"))) {}
+  explicit Random(const PolicySpec& spec) : seed_(whole_number(spec, "seed")) {}
 
   bool reads_positions() const override { return true; }
   at::Tensor score(const TensorPolicyInput& input) const override {

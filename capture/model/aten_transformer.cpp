@@ -46,26 +46,30 @@ void AtenTransformer::add_branch(const at::Tensor& branch, at::Tensor& hidden) c
   hidden.add_(scale == 1 ? branch : branch * scale);
 }
 
-const HeadRotation& AtenTransformer::rotation(int layer, std::int64_t first, std::int64_t n) const {
+HeadRotation AtenTransformer::rotation(int layer, std::int64_t first, std::int64_t n) const {
   return rotation(layer, first, n, false);
 }
 
-const HeadRotation& AtenTransformer::query_rotation(int layer, std::int64_t first, std::int64_t n) const {
+HeadRotation AtenTransformer::query_rotation(int layer, std::int64_t first, std::int64_t n) const {
   return rotation(layer, first, n, config().query_growth != 0);
 }
 
-const HeadRotation& AtenTransformer::rotation(int layer, std::int64_t first, std::int64_t n,
-                                              bool queries) const {
-  constexpr std::size_t kMost = 256;  // of as many blocks; 128 tokens of 128 coordinates take 128 KiB
+HeadRotation AtenTransformer::rotation(int layer, std::int64_t first, std::int64_t n, bool queries) const {
+  constexpr std::size_t kMostBytes = std::size_t{64}
+                                     << 20;  // of 512 blocks of 128 tokens and 128 coordinates
   const Rope& of_layer = rope(layer);
   const at::Device device = options(layer).device();
   const Rotating rotating{&of_layer, config().heads(layer).head_dim, first, n, device.index(), queries};
   if (const auto known = rotations_.find(rotating); known != rotations_.end()) return known->second;
-  if (rotations_.size() >= kMost) rotations_.clear();
   RotaryTable table = of_layer.table(first, n);
   if (queries) table = of_layer.query_table(table, first);
-  return rotations_[rotating] =
-             head_rotation(table, rotating.head_dim, config().interleaved_rotation, device);
+  const HeadRotation made = head_rotation(table, rotating.head_dim, config().interleaved_rotation, device);
+  if ((rotation_bytes_ += made.cos.nbytes() + made.sin.nbytes()) > kMostBytes) {
+    rotations_.clear();
+    rotation_bytes_ = made.cos.nbytes() + made.sin.nbytes();
+  }
+  rotations_.emplace(rotating, made);
+  return made;
 }
 
 at::Tensor AtenTransformer::delta_rule(const DeltaRuleInput& input, at::Tensor& memory) const {

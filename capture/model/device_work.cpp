@@ -59,8 +59,11 @@ at::Tensor HostCopy::arrived() const {
   return host_;
 }
 
-WorkTime::Span::Span(WorkTime& time)
-    : time_(&time), started_(std::chrono::steady_clock::now()), beginning_(time.now()) {}
+WorkTime::Span::Span(WorkTime& time) : time_(&time), started_(std::chrono::steady_clock::now()) {
+  constexpr std::size_t kMostPending = 64;
+  if (time.pending_.size() >= kMostPending) time.add(kMostPending / 2);  // long past
+  beginning_ = time.now();
+}
 
 WorkTime::Span::Span(Span&& other) noexcept
     : time_(std::exchange(other.time_, nullptr)),
@@ -73,9 +76,10 @@ WorkTime::Span::~Span() {
     time_->seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     return;
   }
-  constexpr std::size_t kMostPending = 64;
-  time_->pending_.push_back({std::move(beginning_), time_->now()});
-  if (time_->pending_.size() > kMostPending) time_->add(kMostPending / 2);  // long past
+  try {
+    time_->pending_.push_back({std::move(beginning_), time_->now()});
+  } catch (...) {  // a device that has failed says so elsewhere
+  }
 }
 
 std::unique_ptr<c10::Event> WorkTime::now() const {

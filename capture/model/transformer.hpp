@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -162,8 +163,8 @@ class AtenTransformer : public Transformer {
 
   // Of true positions first, …, first + n - 1 in a layer that rotates, on its device. Made on the host, so
   // that angles are the same everywhere, and kept for the layers after it.
-  const HeadRotation& rotation(int layer, std::int64_t first, std::int64_t n) const;
-  const HeadRotation& query_rotation(int layer, std::int64_t first, std::int64_t n) const;
+  HeadRotation rotation(int layer, std::int64_t first, std::int64_t n) const;
+  HeadRotation query_rotation(int layer, std::int64_t first, std::int64_t n) const;
 
  protected:
   Projections project_heads(const LayerWeights& weights, const at::Tensor& hidden) const override;
@@ -185,12 +186,13 @@ class AtenTransformer : public Transformer {
     bool queries;
     auto operator<=>(const Rotating&) const = default;
   };
-  const HeadRotation& rotation(int layer, std::int64_t first, std::int64_t n, bool queries) const;
+  HeadRotation rotation(int layer, std::int64_t first, std::int64_t n, bool queries) const;
   at::Tensor normalized_heads(const at::Tensor& projected, const at::Tensor& weight) const;
   // hidden += branch, scaled as the model scales what a layer adds.
   void add_branch(const at::Tensor& branch, at::Tensor& hidden) const;
 
   mutable std::map<Rotating, HeadRotation> rotations_;
+  mutable std::size_t rotation_bytes_ = 0;
 };
 
 // Memory that is used again and again for tensors of changing size.

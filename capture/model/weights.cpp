@@ -354,7 +354,11 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
   }
   if (config.tie_word_embeddings) head_ = embedding_.to(placement_.last());
   if (residency == Residency::kStreamed) {
-    if (read_ahead.value_or(!placement_.first().is_cpu())) read_ahead_ = std::make_unique<ReadAhead>();
+    if (read_ahead.value_or(!placement_.first().is_cpu())) {
+      read_ahead_ = std::make_unique<ReadAhead>();
+      for (const at::Device device : placement_.devices())
+        read_ahead_->streams.emplace_back(device, SideStream(device));
+    }
     for (int i = 0; i < config.n_layers; ++i) release(i);  // what was read of it for checks
     return;
   }
@@ -385,11 +389,13 @@ void WeightStore::begin_reading(int index) const {
   const std::scoped_lock lock(read_ahead_->mutex);
   if (read_ahead_->index == index) return;
   const at::Device device = placement_.layer(index);
-  read_ahead_->coming =
-      std::async(std::launch::async, [this, index, device, done = DeviceMoment::of(device)] {
+  const auto of_device =
+      std::ranges::find(read_ahead_->streams, device, [](const auto& each) { return each.first; });
+  read_ahead_->coming = std::async(
+      std::launch::async, [this, index, stream = &of_device->second, done = DeviceMoment::of(device)] {
         const c10::InferenceMode inference;
         ComingLayer layer;
-        layer.arrival = SideStream(device).run(done, [&] { layer.weights = bind_layer(index); });
+        layer.arrival = stream->run(done, [&] { layer.weights = bind_layer(index); });
         return layer;
       });
   read_ahead_->index = index;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -146,6 +147,8 @@ class WeightStore {
   // device before all that was asked of it has been done, which is when the next one has been asked for.
   struct ReadAhead {
     std::mutex mutex;
+    // One a device, for good: memory goes back to the stream that it was taken by.
+    std::vector<std::pair<at::Device, SideStream>> streams;
     int index = -1;
     std::future<ComingLayer> coming;
     std::shared_ptr<const LayerWeights> given;

@@ -58,7 +58,8 @@ pack=$stage/gpu-check
 mkdir -p "$pack"/{bin,lib,site,bench,tools}
 
 # --- programs and their libraries
-programs=("$build_dir"/{keyscope,inference_test})
+# keyscope opens its engine, which lies beside it.
+programs=("$build_dir"/{keyscope,libkeyscope_engine.so,inference_test})
 for program in "${programs[@]}"; do
   [[ -x $program ]] || die "$program: not built"
   missing=$(ldd "$program" | grep 'not found' || true)

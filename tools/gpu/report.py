@@ -83,21 +83,22 @@ COLUMNS = (("ttft ms", "ttft_ms", 9, 1, 1), ("least", "ttft_ms_min", 9, 1, 1), (
 
 
 def merged_rows(report: Report) -> list[tuple[str, dict]]:
-    """Rows of all parts, with the shape; those of one shape, prompt, tool, policy and block put together. Where two have the same
+    """Rows of all parts, with the shape; those of one shape, prompt, tool, policy, budget and block put
+    together. Where two have the same
     field the first counts: the time to the first token is that of prefill, not of a run beside recording."""
     rows: dict[tuple, dict] = {}
     for part in report.parts:
         shape = part.name.split("/")[0]
         for row in part.rows:
-            key = (shape, row["n_tokens"], row["tool"], row["policy"], row["block"])
+            key = (shape, row["n_tokens"], row["tool"], row["policy"], row.get("budget"), row["block"])
             rows[key] = row | rows.get(key, {})
     return [(key[0], row) for key, row in rows.items()]
 
 
 def table(report: Report) -> str:
-    lines = [f"{'shape':6}{'tokens':>7} {'tool':14}{'policy':9}{'block':>6}" + "".join(f"{name:>{width}}" for name, _, width, *_ in COLUMNS)]
+    lines = [f"{'shape':6}{'tokens':>7} {'tool':14}{'policy':9}{'budget':>7}{'block':>6}" + "".join(f"{name:>{width}}" for name, _, width, *_ in COLUMNS)]
     for shape, row in merged_rows(report):
-        line = f"{shape:6}{row['n_tokens']:7} {row['tool']:14}{row['policy']:9}{row['block']:6}"
+        line = f"{shape:6}{row['n_tokens']:7} {row['tool']:14}{row['policy']:9}{row.get('budget') or '-':>7}{row['block']:6}"
         for _, field, width, digits, factor in COLUMNS:
             value = row.get(field)
             line += f"{'-':>{width}}" if value is None else f"{value * factor:{width}.{digits}f}"

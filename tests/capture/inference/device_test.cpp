@@ -121,12 +121,14 @@ TEST(Cuda, EvictsTheSameRows) {
   const auto cpu = Model::load(folder.folder(), {.device = "cpu"});
   CaptureOptions options;
   options.prompt_ids = test::random_ids(61, 50);
-  options.policies = test::policies({"keydiff", "tova", "h2o", "snapkv", "l2norm", "cur"});
+  const std::vector<std::string> policies{"keydiff", "tova",   "h2o",      "snapkv",   "l2norm", "cur",
+                                          "sink",    "random", "manifold", "leverage", "logdet"};
+  options.policies = test::policies(policies);
   options.budget = 14;
   options.block_size = 9;
   const auto found = test::run_in_memory(*model, options).recording;
   const auto expected = test::run_in_memory(*cpu, options).recording;
-  for (int run = 0; run < 6; ++run)
+  for (int run = 0; run < std::ssize(policies); ++run)
     for (int layer = 0; layer < 2; ++layer)
       for (int head = 0; head < 2; ++head)
         EXPECT_EQ(found->trace(run, layer, head).evicted_at, expected->trace(run, layer, head).evicted_at);
