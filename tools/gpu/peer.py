@@ -89,13 +89,13 @@ def transformers_cases(arguments):
 
 
 def kvpress_cases(arguments):
-    from prefill_peer import Peer, kvpress_press, time_at_once
+    from prefill_peer import Peer, kvpress_press, time_at_once, with_cache
     peer = Peer(arguments)
 
     def press(policy):
         def sample(_):
             peer.model.set_attn_implementation("eager" if policy == "h2o" else "sdpa")
-            return as_row(time_at_once(peer, kvpress_press(arguments, PRESSES[policy])))
+            return as_row(time_at_once(peer, with_cache(kvpress_press(arguments, PRESSES[policy]))))
         return Case(policy, arguments.budget, arguments.tokens, sample)
 
     time_at_once(peer)  # warm up
