@@ -118,12 +118,11 @@ class AtenAttention {
         if (!fused_) mix(tile);
         take_statistics(tile);
       });
-    if (wants_weights()) {
+    output_.log_sum_exp = sums_.log_sum_exp;
+    if (wants_weights())
       bring_statistics();
-    } else {
-      output_.log_sum_exp = sums_.log_sum_exp;
+    else
       output_.unchecked = sums_.finite;
-    }
     return std::move(output_);
   }
 
@@ -285,7 +284,7 @@ class AtenAttention {
   // Softmax over the rows, with what it gives on the way.
   void weigh(Tile& tile) {
     at::Tensor scores = score(tile);
-    const at::Tensor most = shift(tile, scores).clone();
+    const at::Tensor most = shift(tile, scores);
     scores.sub_(most);
     at::Tensor weights = scores.exp();
     at::Tensor sum = weights.sum(-1, true), sink;
@@ -348,15 +347,13 @@ class AtenAttention {
 
   // One copy, which is also where the host waits for the device.
   void bring_statistics() {
-    std::vector<at::Tensor> pieces{sums_.finite,   sums_.log_sum_exp, sums_.entropy,
-                                   sums_.last_row, sums_.columns,     sums_.sinks};
+    std::vector<at::Tensor> pieces{sums_.finite, sums_.entropy, sums_.last_row, sums_.columns, sums_.sinks};
     pieces.insert(pieces.end(), sums_.windows.begin(), sums_.windows.end());
     std::erase_if(pieces, [](const at::Tensor& piece) { return !piece.defined(); });
     for (at::Tensor& piece : pieces) piece = piece.flatten().to(at::kDouble);
     const at::Tensor all = at::cat(pieces).to(at::kCPU);
     require_finite_sums(all.narrow(0, 0, 3).to(at::kFloat));
     const double* next = all.const_data_ptr<double>() + 3;
-    output_.log_sum_exp = take_queries(next);
     if (wants_.entropy) output_.entropy = take_queries(next);
     if (wants_.last_row) output_.last_row = take_rows<float>(next);
     if (wants_.column_sums) output_.column_sums = take_rows<double>(next);

@@ -53,7 +53,8 @@ using PerRow = std::vector<std::vector<T>>;
 
 struct AttentionOutput {
   at::Tensor output;       // (n, n_heads · head_dim) in the queries' dtype, where they lie
-  at::Tensor log_sum_exp;  // (n_heads, n) float32, of the scaled and capped scores and the sink's
+  at::Tensor log_sum_exp;  // (n_heads, n) float32, of the scaled and capped scores and the sink's, where
+                           // the queries lie
   at::Tensor entropy;  // (n_heads, n) float32, in nats, the sink's weight included; undefined if not wanted
   // On a device, where nothing else is wanted on the host: what `require_finite_sums` is to look at some
   // time.

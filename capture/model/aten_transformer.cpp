@@ -55,8 +55,8 @@ HeadRotation AtenTransformer::query_rotation(int layer, std::int64_t first, std:
 }
 
 HeadRotation AtenTransformer::rotation(int layer, std::int64_t first, std::int64_t n, bool queries) const {
-  constexpr std::size_t kMostBytes = std::size_t{64}
-                                     << 20;  // of 512 blocks of 128 tokens and 128 coordinates
+  // Of 512 blocks of 128 tokens and 128 coordinates.
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   const Rope& of_layer = rope(layer);
   const at::Device device = options(layer).device();
   const Rotating rotating{&of_layer, config().heads(layer).head_dim, first, n, device.index(), queries};

@@ -12,10 +12,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "capture/model/compute_device.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/device_work.hpp"
 #include "capture/model/memory.hpp"
-#include "capture/model/placement.hpp"
 #include "capture/model/stored_weights.hpp"
 
 namespace keyscope::capture {

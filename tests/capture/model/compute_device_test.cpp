@@ -1,6 +1,6 @@
 // Where models compute, and where their weights lie meanwhile.
 
-#include "capture/model/placement.hpp"
+#include "capture/model/compute_device.hpp"
 
 #include <fstream>
 #include <future>
@@ -15,7 +15,6 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
-#include "capture/model/compute_device.hpp"
 #include "capture/model/device_choice.hpp"
 #include "capture/model/transformer.hpp"
 #include "tests/support/random_model.hpp"
