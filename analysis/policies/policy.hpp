@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/matrix_view.hpp"
+#include "analysis/policies/unrotated.hpp"
 #include "base/shared_memory.hpp"
 
 namespace keyscope::analysis {
@@ -29,6 +30,13 @@ struct PolicyInput {
   std::span<const double> attention_received = {};       // (n_rows) sum over all queries so far, group mean
   std::span<const std::int32_t> attention_queries = {};  // (n_rows) how many queries so far could see the row
   std::span<const float> window_sums = {};  // (n_rows) sum over the block's last w queries, group mean
+  // Of the block's last queries, those of the group's query heads one after another: what they are after RoPE
+  // (group_size · w, head_dim), and their weights on the rows (group_size · w, n_rows).
+  int group_size = 1;
+  const RowMatrixD* window_queries = nullptr;
+  const RowMatrixD* window_weights = nullptr;
+  const Rotation* rotation = nullptr;                // how keys turned
+  std::span<const QueryMoments> query_moments = {};  // (group_size) of all queries so far, before RoPE
 };
 
 // Which parts of `PolicyInput` beyond keys and positions a policy reads.
@@ -37,12 +45,21 @@ struct PolicyNeeds {
   bool last_row_group = false;
   bool last_row_layer = false;
   bool attention_received = false;
-  int window = 0;  // w of `window_sums`; 0: not read
+  int window = 0;          // w of `window_sums`; 0: not read
+  int window_queries = 0;  // w of these; 0: not read
+  int window_weights = 0;  // likewise
+  bool rotation = false;
+  bool query_moments = false;
 
-  bool attention() const { return last_row_group || last_row_layer || attention_received || window > 0; }
+  // Queries themselves, which a recording's statistics do not tell.
+  bool queries() const { return window_queries > 0 || window_weights > 0 || query_moments; }
+  bool attention() const {
+    return last_row_group || last_row_layer || attention_received || window > 0 || queries();
+  }
 };
 
 class Policy;
+struct Slots;
 
 // A policy as its user names it: `keydiff:anchor=mean,recent=0.1`.
 struct PolicySpec {
@@ -84,9 +101,13 @@ class Policy {
   // What the registry made it by, with every option; without a name where its user made it.
   const PolicySpec& spec() const { return spec_; }
 
+  // What is decided beside the score; neutral where the registry did not make it.
+  const Slots& slots() const;
+
  private:
   friend std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed);
   PolicySpec spec_;
+  std::shared_ptr<const Slots> slots_;
 };
 
 // N, the rows that a policy keeps per KV head: the same number for all prompts, or a share of each one's

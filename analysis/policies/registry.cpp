@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "analysis/policies/policy.hpp"
+#include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::analysis {
@@ -35,6 +36,15 @@ const std::vector<PolicyDefinition>& definitions() {
       cur_definition(),
       leverage_definition(),
       logdet_definition(),
+      // Scorers of 2024 to 2026.
+      lagkv_definition(),
+      expected_definition(),
+      capkv_definition(),
+      triattention_definition(),
+      compactor_definition(),
+      rkv_definition(),
+      dropkv_definition(),
+      defensive_definition(),
   };
   return kDefinitions;
 }
@@ -48,21 +58,29 @@ const PolicyDefinition& definition_of(const std::string& name) {
   throw UsageError(fmt::format("policy \"{}\" is not known; there are {}", name, fmt::join(known, ", ")));
 }
 
-std::vector<std::string> option_list(const PolicyDefinition& definition) {
+std::vector<std::string> option_list(const std::vector<OptionDefinition>& options) {
   std::vector<std::string> list;
-  list.reserve(definition.options.size());
-  for (const auto& option : definition.options) list.push_back(option.key + "=" + option.accepted);
+  list.reserve(options.size());
+  for (const auto& option : options) list.push_back(option.key + "=" + option.accepted);
   return list;
 }
 
+// What its scorer takes, and then what every scorer does.
+std::vector<OptionDefinition> all_options(const PolicyDefinition& definition) {
+  std::vector<OptionDefinition> options = definition.options;
+  if (definition.make != nullptr) options.insert(options.end(), slot_options().begin(), slot_options().end());
+  return options;
+}
+
 std::string what_it_takes(const PolicyDefinition& definition) {
-  if (definition.options.empty()) return "it takes none";
-  return fmt::format("it takes {}", fmt::join(option_list(definition), ", "));
+  const auto options = all_options(definition);
+  if (options.empty()) return "it takes none";
+  return fmt::format("it takes {}", fmt::join(option_list(options), ", "));
 }
 
 PolicySpec complete(const PolicyDefinition& definition, const PolicySpec& spec, std::uint64_t seed) {
   PolicySpec filled{spec.name, {}};
-  for (const auto& option : definition.options)
+  for (const auto& option : all_options(definition))
     filled.options[option.key] = option.fallback.empty() ? std::to_string(seed) : option.fallback;
   for (const auto& [key, value] : spec.options) {
     const auto known = filled.options.find(key);
@@ -97,7 +115,7 @@ void add_option(PolicySpec& spec, std::string_view piece) {
 std::vector<PolicyEntry> registered_policies() {
   std::vector<PolicyEntry> entries;
   for (const auto& definition : definitions())
-    entries.push_back({definition.name, definition.summary, option_list(definition)});
+    entries.push_back({definition.name, definition.summary, option_list(definition.options)});
   return entries;
 }
 
@@ -144,8 +162,14 @@ std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed) 
   PolicySpec filled = complete(definition, spec, seed);
   if (definition.make == nullptr) return nullptr;
   auto policy = definition.make(filled);
+  policy->slots_ = std::make_shared<const Slots>(read_slots(filled));
   policy->spec_ = std::move(filled);
   return policy;
+}
+
+const Slots& Policy::slots() const {
+  static const Slots kNeutral;
+  return slots_ == nullptr ? kNeutral : *slots_;
 }
 
 PolicySpec with_defaults(const PolicySpec& spec, std::uint64_t seed) {
@@ -226,7 +250,7 @@ std::string Budget::text() const {
   return share == 1 ? "100%" : fmt::format("{}", share);  // "1" would be a row
 }
 
-Budget parse_budget(std::string_view text) {
+std::optional<Budget> budget_in(std::string_view text) {
   const char* const end = text.data() + text.size();
   Budget budget;
   if (const auto [stop, error] = std::from_chars(text.data(), end, budget.rows);
@@ -239,6 +263,11 @@ Budget parse_budget(std::string_view text) {
     if (percent) budget.share /= 100;
     if (budget.share > 0 && budget.share <= 1) return budget;
   }
+  return std::nullopt;
+}
+
+Budget parse_budget(std::string_view text) {
+  if (const auto budget = budget_in(text)) return *budget;
   throw UsageError(fmt::format(
       "--budget: found '{}'; expected 1 or more rows, such as 64, or a share of the prompt, such as 0.25 "
       "or 25%",

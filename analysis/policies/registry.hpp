@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@ namespace keyscope::analysis {
 struct PolicyEntry {
   std::string name;
   std::string summary;                   // one line
-  std::vector<std::string> option_keys;  // accepted keys, with the values they take
+  std::vector<std::string> option_keys;  // accepted keys, with the values they take; without those of slots
 };
 
 std::vector<PolicyEntry> registered_policies();
@@ -36,6 +37,7 @@ PolicySpec with_defaults(const PolicySpec& spec, std::uint64_t seed);
 // "64": rows; "0.25" or "25%": a share.
 //   throws UsageError on anything else
 Budget parse_budget(std::string_view text);
+std::optional<Budget> budget_in(std::string_view text);  // nothing where it is anything else
 
 // Reading the values of a policy's options: the whole text must be the value, with nothing before or after
 // it. `key` is one of `spec.options`. All
@@ -84,6 +86,8 @@ PolicyDefinition leverage_definition();
 
 // The rows of most weight in a CUR decomposition's sampling stay.
 //   score: ‖k‖² ‖v‖²
+//   window=w   each factor as a share of its sum over the w consecutive rows that hold the row; 0: as it is
+//   sinks=s    the first s rows stay; window=16,sinks=4 is CurDKV (arXiv 2509.15038) as kvpress has it
 PolicyDefinition cur_definition();
 
 // H2O, heavy-hitter oracle (arXiv 2306.14048): what has received most attention stays.
@@ -133,5 +137,50 @@ PolicyDefinition snapkv_definition();
 //   A.1)
 //         all    over all query heads, one retained set a layer: TOVA's own definition
 PolicyDefinition tova_definition();
+
+// LagKV (arXiv 2504.04704): rows that stand out against those after them.
+//   After the first rows, partitions of `lag` rows. Per channel (x - min)/(max - min) over the next
+//   partition, the deviation over channels, softmax over the partition; mean of the keys' and the values'.
+//   score: the row's rank in its partition, as a share; what has no next partition stays, and of fewer than
+//   two partitions the most recent
+PolicyDefinition lagkv_definition();
+
+// Expected Attention (arXiv 2510.00636): by what queries to come are like if they go on as they were.
+//   score: (mean over the group of softmax(k·R̄μ/√d + kᵀR̄ΣR̄ᵀk/2d) + epsilon)·‖v‖; μ, Σ: mean and covariance
+//   of all queries so far before rotation, R̄: the mean rotation of the next 512 positions
+PolicyDefinition expected_definition();
+
+// CapKV (arXiv 2604.25975): by the volume that values span.
+//   score: mean over the group of w vᵀA⁻¹v, w = exp(tau·cos(k, R̄μ)), A = I + Σ w v vᵀ
+PolicyDefinition capkv_definition();
+
+// TriAttention (arXiv 2604.04921): by the phases at which the mean query meets a key.
+//   score: mean over the offsets o = 1, 2, 4 … 65536 of Σ_f |E q_f||k_f| cos((t + o - p)ω_f + φ_f), and
+//   Σ_f (E|q_f| - |E q_f|)|k_f|; before rotation, of all queries so far, t the last row's position
+//   group=max   the largest of the query heads' z-scores
+//         mean  the mean of their scores
+PolicyDefinition triattention_definition();
+
+// Compactor (arXiv 2507.08143): by geometry and attention.
+//   score: blend·z(leverage of the centred keys before rotation) + z(mean over three rows of ‖v‖ times
+//   what the last `window` queries give the row among the 256 rows of its chunk, without √d)
+//   blend=budget  1 - N/n, the share of rows that goes
+PolicyDefinition compactor_definition();
+
+// R-KV (arXiv 2505.24133): attention less redundancy.
+//   score: weight·(attention of the last `window` queries, largest of `kernel` rows) - (1 - weight)·softmax
+//   of the mean cosine to the other keys, where every row spares the latest key whose cosine is above
+//   `threshold`; the last `window` rows stay
+PolicyDefinition rkv_definition();
+
+// By the exact change of the last queries' outputs if this row alone went (CAOTE, arXiv 2504.14051, squared).
+//   score: mean over the group of Σ over the window of (p/(1 - p))²‖v - o‖²
+PolicyDefinition dropkv_definition();
+
+// DefensiveKV's aggregation (arXiv 2510.13334).
+//   score: the largest weight that any of the last `window` queries of the group gives the row, and no less
+//   than the mean of that over the rows
+//   kernel=k   each query's weights averaged over k neighbouring rows first
+PolicyDefinition defensive_definition();
 
 }  // namespace keyscope::analysis

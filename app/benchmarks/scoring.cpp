@@ -39,7 +39,10 @@ constexpr int kLayer = 8;               // beyond the first layers, which some p
 class MadeUpCache {
  public:
   MadeUpCache(std::int64_t n_keys, const ScoringOptions& options)
-      : keys_(n_keys, options.head_dim), values_(n_keys, options.head_dim), block_(options.block) {
+      : keys_(n_keys, options.head_dim),
+        values_(n_keys, options.head_dim),
+        group_size_(options.group_size),
+        block_(options.block) {
     std::mt19937_64 draw(options.seed);
     std::normal_distribution<float> normal;
     std::uniform_real_distribution<float> uniform;
@@ -53,6 +56,7 @@ class MadeUpCache {
       received_.push_back(static_cast<double>(uniform(draw)));
       queries_.push_back(static_cast<std::int32_t>(n - i));
     }
+    add_queries(options, draw);
   }
 
   capture::AttentionTiming attention(const ScoringOptions& options) const {
@@ -70,11 +74,35 @@ class MadeUpCache {
     if (needs.last_row_layer) input.last_row_layer = weights_;
     if (needs.attention_received) input.attention_received = received_, input.attention_queries = queries_;
     if (needs.window > 0) input.window_sums = weights_;
+    input.group_size = group_size_;
+    input.rotation = &rotation_;
+    if (needs.query_moments) input.query_moments = moments_;
+    if (needs.window_queries > 0) input.window_queries = &window_queries_;
+    if (needs.window_weights > 0) input.window_weights = &window_weights_;
     return input;
   }
 
  private:
+  // A window of the default width, and as many queries before it as there are keys.
+  void add_queries(const ScoringOptions& options, std::mt19937_64& draw) {
+    constexpr Eigen::Index kWindow = 32;
+    std::normal_distribution<float> normal;
+    for (Eigen::Index pair = 0; pair < options.head_dim / 2; ++pair)
+      rotation_.frequencies.push_back(std::pow(1e4, -2.0 * static_cast<double>(pair) / options.head_dim));
+    const Eigen::Index n_window = group_size_ * std::min<Eigen::Index>(kWindow, block_);
+    RowMatrixF queries(std::max<Eigen::Index>(keys_.rows(), n_window), options.head_dim);
+    for (Eigen::Index i = 0; i < queries.size(); ++i) queries.data()[i] = normal(draw) - 0.5F;
+    moments_.resize(group_size_);
+    for (analysis::QueryMoments& moments : moments_) moments.add(queries, rotation_);
+    window_queries_ = queries.topRows(n_window).cast<double>();
+    window_weights_ = RowMatrixD::Constant(n_window, keys_.rows(), 1.0 / static_cast<double>(keys_.rows()));
+  }
+
   RowMatrixF keys_, values_;
+  int group_size_;
+  analysis::Rotation rotation_;
+  std::vector<analysis::QueryMoments> moments_;
+  RowMatrixD window_queries_, window_weights_;
   std::int64_t block_;
   std::vector<std::int32_t> positions_, queries_;
   std::vector<float> weights_;

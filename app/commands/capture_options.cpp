@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 
 #include <CLI/App.hpp>
@@ -11,10 +12,12 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slots.hpp"
 #include "app/commands/options.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "capture/inference/budget_split.hpp"
 
 namespace keyscope::commands {
 
@@ -34,7 +37,10 @@ std::string policy_help() {
   std::vector<std::string> names;
   names.reserve(analysis::registered_policies().size());
   for (const auto& entry : analysis::registered_policies()) names.push_back(entry.name);
-  return fmt::format("NAME[:key=value,…], repeatable, one run each: {}", fmt::join(names, ", "));
+  std::vector<std::string> slots;
+  for (const auto& option : analysis::slot_options()) slots.push_back(option.key + "=" + option.accepted);
+  return fmt::format("NAME[:key=value,…], repeatable, one run each: {}; all take {}", fmt::join(names, ", "),
+                     fmt::join(slots, ", "));
 }
 
 std::vector<int> parse_index_list(const std::string& text, const std::string& option) {
@@ -76,13 +82,15 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
   const std::string by_blocks =
       "block: block by block through all layers, as a device does; together: so, a block of every run in "
       "turn";
-  command
-      .add_option("--schedule", schedule_,
-                  offline ? "layer: all blocks through one layer after another (fast, and models larger than "
+  schedule_option_ =
+      command
+          .add_option("--schedule", schedule_,
+                      offline
+                          ? "layer: all blocks through one layer after another (fast, and models larger than "
                             "memory); " +
                                 by_blocks
                           : by_blocks)
-      ->capture_default_str();
+          ->capture_default_str();
   command.add_flag("--oracle", oracle_,
                    "Evict once, after attention over the whole prompt, as other tools' presses do");
   command
@@ -145,6 +153,12 @@ capture::ModelOptions CaptureCommandOptions::model_options() const {
 }
 
 capture::Schedule CaptureCommandOptions::schedule() const {
+  const auto all_layers = [](const analysis::PolicySpec& spec) {
+    return analysis::read_slots(spec).granularity == analysis::Slots::Granularity::kModel;
+  };
+  if (schedule_option_->count() == 0 && schedule_ == "layer" &&
+      std::ranges::any_of(policies_of(policies_), all_layers))
+    return capture::Schedule::kBlock;  // all layers decide together, after every block
   return choose<capture::Schedule>("--schedule", schedule_,
                                    {{"block", capture::Schedule::kBlock},
                                     {"layer", capture::Schedule::kLayer},
@@ -276,36 +290,15 @@ namespace {
 
 constexpr std::int64_t kMostRows = std::int64_t{1} << 31;
 
-std::int64_t read_budget(const nlohmann::json& entry, const std::string& where) {
-  const bool fits =
-      entry.is_number_integer() && entry.get<std::int64_t>() >= 1 && entry.get<std::int64_t>() <= kMostRows;
-  if (!fits)
-    throw FileError(fmt::format("{} is {}, expected a number of rows from 1", where, shown_value(entry)));
-  return entry.get<std::int64_t>();
-}
-
-void require_size(const nlohmann::json& list, int n, const std::string& where, const char* of_what) {
-  if (!list.is_array() || list.size() != static_cast<std::size_t>(n))
-    throw FileError(fmt::format(
-        "{} is {}, expected {} entries, one per {} of the model", where,
-        list.is_array() ? fmt::format("a list of {}", list.size()) : shown_value(list), n, of_what));
-}
-
 }  // namespace
 
 std::vector<std::int64_t> read_budget_file(const std::string& path, const capture::ModelConfig& config) {
-  const nlohmann::json json = parse_json(TextInput(path).read_all(), 2);
-  if (json.is_discarded())
-    throw FileError(fmt::format("{}: a JSON array of budgets is expected, such as [512, [256, 128]]", path));
-  require_size(json, config.n_layers, path, "layer");
   std::vector<std::int64_t> budgets;
-  for (std::size_t layer = 0; layer < json.size(); ++layer) {
-    const nlohmann::json& entry = json[layer];
-    const std::string where = fmt::format("{}: entry {}", path, layer);
-    const int n_here = config.heads(static_cast<int>(layer)).n_kv_heads;
-    if (entry.is_array()) require_size(entry, n_here, where, "KV head");
-    for (int head = 0; head < config.n_kv_heads; ++head)  // what a layer's heads leave over repeats the last
-      budgets.push_back(read_budget(entry.is_array() ? entry[std::min(head, n_here - 1)] : entry, where));
+  for (const double rows : capture::head_numbers(TextInput(path).read_all(), path, config)) {
+    if (rows != std::floor(rows) || rows > static_cast<double>(kMostRows))
+      throw FileError(
+          fmt::format("{} holds {}, expected whole numbers of rows from 1 to {}", path, rows, kMostRows));
+    budgets.push_back(static_cast<std::int64_t>(rows));
   }
   return budgets;
 }

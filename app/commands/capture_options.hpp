@@ -91,6 +91,7 @@ class CaptureCommandOptions {
   std::string cache_scales_;
   std::string store_ = "float32";
   std::string schedule_ = "block";
+  const CLI::Option* schedule_option_ = nullptr;
   std::string positions_ = "true";
   std::string answer_;
   std::string budget_file_;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "analysis/policies/policy.hpp"
+#include "analysis/policies/slots.hpp"
 #include "app/measures/token_story.hpp"
 #include "base/errors.hpp"
 
@@ -21,17 +22,19 @@ void note_forced(TokenLife& life, std::int64_t block) {
 
 // Of the rows that a block's choice was between, those that stayed by force.
 //   rows: positions, ascending; evicted_at: (n_tokens)
-void note_forced_rows(const analysis::Policy& policy, const HeadSelection& selection, std::int64_t budget,
-                      std::int64_t block, const std::vector<std::int32_t>& rows,
-                      std::vector<TokenLife>& lives) {
+void note_forced_rows(const analysis::Policy& policy, const HeadSelection& selection,
+                      const analysis::LayerCut& cut, std::int64_t block,
+                      const std::vector<std::int32_t>& rows, std::vector<TokenLife>& lives) {
   const RowMatrixF no_rows;  // a rule goes by positions alone
   const analysis::PolicyInput input{.keys = no_rows,
                                     .values = no_rows,
                                     .positions = rows,
                                     .layer = selection.layer,
                                     .kv_head = selection.kv_head};
-  std::vector<std::uint8_t> forced(rows.size());
-  policy.force(input, std::min(budget, std::ssize(rows)), forced);
+  std::vector<std::uint8_t> by_policy(rows.size());
+  const std::int64_t most = std::min(cut.budgets.front(), std::ssize(rows));
+  policy.force(input, most, by_policy);
+  const auto forced = analysis::forced_rows(policy.slots(), rows, by_policy, cut, most);
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (forced[i] != 0) note_forced(lives[rows[i]], block);
 }
@@ -54,6 +57,7 @@ std::vector<TokenLife> token_lives(const recording::Recording& recording, const 
   const std::int64_t window = recorded_rules(*info, selection.layer).window;
   const auto policy = recorded_policy(*info, run);
   const std::int64_t budget = run.plan.layer_budgets(selection.layer, info->model)[selection.kv_head];
+  const analysis::LayerCut cut{{&budget, 1}, run.plan.budget, info->n_prompt()};
   std::vector<TokenLife> lives(run.n_tokens);
   std::vector<std::int32_t> rows;  // in the cache, ascending
   for (std::int64_t block = 0, token = 0; block < run.blocks_done; ++block) {
@@ -73,7 +77,7 @@ std::vector<TokenLife> token_lives(const recording::Recording& recording, const 
       }
     std::erase_if(rows, passed);
     if (policy && std::ranges::any_of(rows, goes))
-      note_forced_rows(*policy, selection, budget, block, rows, lives);
+      note_forced_rows(*policy, selection, cut, block, rows, lives);
     std::erase_if(rows, goes);
   }
   return lives;

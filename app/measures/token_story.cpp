@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slots.hpp"
 #include "app/measures/attention_weights.hpp"
 #include "app/measures/head_data.hpp"
 #include "base/errors.hpp"
@@ -281,6 +282,8 @@ std::string why_not(const RecordingInfo& info, const RunInfo& run, const analysi
                        run.plan.policy);
   if (policy->needs().values && !info.values)
     return fmt::format("{} scores by values as well, which were not recorded", run.plan.policy);
+  if (policy->slots().joint() || policy->slots().split == analysis::Slots::Split::kAdaKv)
+    return fmt::format("{} weighed this head's rows with those of others", run.plan.name);
   if (!policy->evicts(head.layer)) return fmt::format("{} leaves this layer alone", run.plan.policy);
   return "";
 }
@@ -351,7 +354,7 @@ std::optional<double> cut_of(const HeadRows& head, const std::vector<std::int32_
 
 // Empty where a window has passed the token by then.
 std::optional<ScoreAtBlock> score_of_block(const HeadRows& head, const analysis::Policy& policy,
-                                           const HeadSelection& selection, std::int64_t budget,
+                                           const HeadSelection& selection, const analysis::LayerCut& cut,
                                            std::int64_t block, std::int64_t position) {
   const std::vector<std::int32_t> rows = head.present(block);
   const auto found = std::ranges::lower_bound(rows, position);
@@ -366,9 +369,11 @@ std::optional<ScoreAtBlock> score_of_block(const HeadRows& head, const analysis:
                                     .layer = selection.layer,
                                     .kv_head = selection.kv_head};
   std::vector<double> scores(rows.size());
-  std::vector<std::uint8_t> forced(rows.size());
+  std::vector<std::uint8_t> by_policy(rows.size());
   policy.score(input, scores);
-  policy.force(input, std::min(budget, n_rows), forced);
+  const std::int64_t most = std::min(cut.budgets.front(), n_rows);
+  policy.force(input, most, by_policy);
+  const auto forced = analysis::forced_rows(policy.slots(), rows, by_policy, cut, most);
   const double score = scores[at];
   // Ties go to the lower position.
   std::int64_t rank = 1;
@@ -390,11 +395,12 @@ ScoreHistory score_history(const Recording& recording, const HeadSelection& sele
   history.missing = why_not(*info, run, policy.get(), selection);
   if (!history.missing.empty()) return history;
   const std::int64_t budget = run.plan.layer_budgets(selection.layer, info->model).at(selection.kv_head);
+  const analysis::LayerCut cut{{&budget, 1}, run.plan.budget, info->n_prompt()};
   const HeadRows head(recording, *info, selection, policy->needs().values);
   for (std::int64_t block = 0; block < run.blocks_done; ++block) {
     if (recording::tokens_seen(run, block) <= position) continue;
     if (cancelled) throw Cancelled("the token's story was left off");
-    const auto at = score_of_block(head, *policy, selection, budget, block, position);
+    const auto at = score_of_block(head, *policy, selection, cut, block, position);
     if (at) history.blocks.push_back(*at);
     if (head.goes(static_cast<std::int32_t>(position), block)) break;
   }

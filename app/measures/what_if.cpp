@@ -52,9 +52,11 @@ std::string what_if_refusal(const RecordingInfo& info, const std::string& policy
   if (full_cache_run(info) < 0) return "there is no finished run that kept everything";
   if (!info.keys) return "keys were not recorded";
   try {
-    const auto needs = analysis::make_policy(analysis::parse_policy(policy),
-                                             static_cast<std::uint64_t>(info.provenance.seed))
-                           ->needs();
+    const auto made = analysis::make_policy(analysis::parse_policy(policy),
+                                            static_cast<std::uint64_t>(info.provenance.seed));
+    if (!replay::cuts_heads_alone(*made)) return "it looks at several heads together; replay it instead";
+    const auto needs = made->needs();
+    if (needs.queries() || needs.rotation) return "it looks at queries as a run puts them; capture with it";
     if (needs.values && !info.values) return "it scores values, which were not recorded";
     if (needs.window > 0 && needs.window != recording::kRecordedWindow && !info.attention)
       return "it scores by attention weights, which were not recorded";
@@ -120,7 +122,7 @@ HeadTrace WhatIfRecording::trace(int run, int layer, int kv_head) const {
   source.last_row_layer = replay::read_last_row_layer(*base_, needs, full_, layer);
   const recording::RunPlan& plan = info_->runs.back().plan;
   replay::HeadEvictions evictions = replay::replay_head(
-      *policy_, source, {layer, kv_head, plan.budget, plan.block_size, recorded_rules(*info_, layer).window},
+      *policy_, source, kv_head, {layer, plan.budget, plan.block_size, recorded_rules(*info_, layer).window},
       [](std::int64_t) {});
   const auto n = static_cast<std::size_t>(info_->n_prompt());
   HeadTrace trace{std::move(evictions.evicted_at), std::move(evictions.evicted_margin),

@@ -83,6 +83,7 @@ class AtenLayer : public LayerArithmetic {
   void check() override;
   std::optional<LayerEviction> evict(const EvictionRule& rule, const BlockStatistics& block,
                                      bool told) override;
+  std::optional<LayerRanks> rank(const EvictionRule& rule, const BlockStatistics& block) override;
   HostRows cached_rows(RowPart part) const override;
   HostRows block_rows(RowPart part) const override;
   // All that are cached, past a head's own anything finite: (n_kv_heads, rows of the fullest, head_dim).
@@ -95,6 +96,7 @@ class AtenLayer : public LayerArithmetic {
  private:
   void append_rotated(const ProjectedBlock& block);
   void append_by_place(const ProjectedBlock& block);
+  const TensorPolicy* policy_on_tensors(const EvictionRule& rule);
 
   const AtenTransformer& transformer_;
   int layer_;

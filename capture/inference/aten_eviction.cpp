@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -35,6 +36,31 @@ class TensorView {
 
   // Of heads first, …, first + n - 1, which have as many rows and the same budget.
   TensorSelection select(int first, int n) const {
+    const TensorPolicyInput input = this->input(first, n);
+    return {policy_.score(input), policy_.forced(input), input.budget, stream_};
+  }
+
+  // The same heads' scores and forced rows, on the host.
+  void rank(int first, int n, LayerRanks& ranks) const {
+    const TensorPolicyInput input = this->input(first, n);
+    const std::int64_t n_rows = input.n_rows();
+    const at::Tensor scores = policy_.score(input).to(at::kCPU).contiguous();
+    at::Tensor forced = policy_.forced(input);
+    if (forced.defined()) forced = forced.to(at::kCPU, at::kByte).contiguous();
+    for (int i = 0; i < n; ++i) {
+      const auto* of_head = scores.const_data_ptr<double>() + i * n_rows;
+      ranks.scores[first + i].assign(of_head, of_head + n_rows);
+      auto& marks = ranks.forced[first + i];
+      if (forced.defined())
+        marks.assign(forced.const_data_ptr<std::uint8_t>() + i * n_rows,
+                     forced.const_data_ptr<std::uint8_t>() + (i + 1) * n_rows);
+      else
+        marks.assign(n_rows, 0);
+    }
+  }
+
+ private:
+  TensorPolicyInput input(int first, int n) const {
     const std::int64_t n_rows = cache_.n_rows(first);
     const auto rows_of = [&](const at::Tensor& all) { return all.narrow(0, first, n).narrow(1, 0, n_rows); };
     TensorPolicyInput input{.budget = rule_.budgets[first], .layer = rule_.layer, .first_head = first};
@@ -60,10 +86,9 @@ class TensorView {
     if (needs_.window > 0)
       input.window_sums =
           of_heads(float{}, [&](int head) { return std::span(attention_.window_sums[head]); });
-    return {policy_.score(input), policy_.forced(input), input.budget, stream_};
+    return input;
   }
 
- private:
   // What is known on the host, to where the rows lie: (n, n_rows).
   template <typename T, typename Entries>
   at::Tensor bring(int n, std::int64_t n_rows, const Entries& entries) const {
@@ -82,20 +107,19 @@ class TensorView {
   at::Tensor keys_, values_;
 };
 
-// Of heads next to each other that are alike in one go.
-std::vector<TensorSelection> select(const TensorView& view, const EvictionRule& rule, const KvCache& cache,
-                                    const std::vector<int>& heads) {
+// Of heads next to each other that are alike: work(first, n).
+template <typename Work>
+void by_alike_heads(const EvictionRule& rule, const KvCache& cache, const std::vector<int>& heads,
+                    const Work& work) {
   const auto alike = [&](int a, int b) {
     return b == a + 1 && cache.n_rows(a) == cache.n_rows(b) && rule.budgets[a] == rule.budgets[b];
   };
-  std::vector<TensorSelection> selections;
   for (std::size_t first = 0; first < heads.size();) {
     std::size_t end = first + 1;
     while (end < heads.size() && alike(heads[end - 1], heads[end])) ++end;
-    selections.push_back(view.select(heads[first], static_cast<int>(end - first)));
+    work(heads[first], static_cast<int>(end - first));
     first = end;
   }
-  return selections;
 }
 
 RetainedRows retained_rows(const TensorSelection& selection) {
@@ -108,11 +132,11 @@ RetainedRows retained_rows(const TensorSelection& selection) {
 
 std::optional<LayerEviction> AtenLayer::evict(const EvictionRule& rule, const BlockStatistics& block,
                                               bool told) {
-  if (policy_ != rule.policy) on_tensors_ = tensor_policy((policy_ = rule.policy)->spec());
-  if (on_tensors_ == nullptr) return std::nullopt;
+  if (policy_on_tensors(rule) == nullptr || !rule.policy->slots().neutral()) return std::nullopt;
   const std::vector<int> heads = heads_to_evict(rule, cache_);
-  std::vector<TensorSelection> selections =
-      select(TensorView(rule, *on_tensors_, *this, block, side_stream_), rule, cache_, heads);
+  const TensorView view(rule, *on_tensors_, *this, block, side_stream_);
+  std::vector<TensorSelection> selections;
+  by_alike_heads(rule, cache_, heads, [&](int first, int n) { selections.push_back(view.select(first, n)); });
   const bool all_alike = selections.size() == 1 && std::ssize(heads) == cache_.n_heads();
   if (all_alike && !told) {
     const at::Tensor rows = selections.front().retained();
@@ -129,6 +153,23 @@ std::optional<LayerEviction> AtenLayer::evict(const EvictionRule& rule, const Bl
   else
     cache_.retain(eviction.retained);
   return eviction;
+}
+
+std::optional<LayerRanks> AtenLayer::rank(const EvictionRule& rule, const BlockStatistics& block) {
+  if (policy_on_tensors(rule) == nullptr) return std::nullopt;
+  const auto n_heads = static_cast<std::size_t>(cache_.n_heads());
+  LayerRanks ranks{std::vector<std::vector<double>>(n_heads),
+                   std::vector<std::vector<std::uint8_t>>(n_heads)};
+  std::vector<int> heads(n_heads);
+  std::iota(heads.begin(), heads.end(), 0);
+  const TensorView view(rule, *on_tensors_, *this, block, side_stream_);
+  by_alike_heads(rule, cache_, heads, [&](int first, int n) { view.rank(first, n, ranks); });
+  return ranks;
+}
+
+const TensorPolicy* AtenLayer::policy_on_tensors(const EvictionRule& rule) {
+  if (policy_ != rule.policy) on_tensors_ = tensor_policy((policy_ = rule.policy)->spec());
+  return on_tensors_.get();
 }
 
 }  // namespace keyscope::capture

@@ -106,7 +106,7 @@ CompletionCost LibTorchEngine::complete_prompts(const Model& model, const Comple
     throw UsageError(fmt::format("a block of {} tokens; expected at least 1", settings.block_size));
   for (std::size_t i = 0; i < requests.size(); ++i)
     check_request(model, requests[i], fmt::format("request {}", i));
-  const CompletionTree tree(settings, requests);
+  const CompletionTree tree(model.config(), settings, requests);
   CompletionRun run(model, settings, requests, watch, require_memory(model, settings, requests, tree));
   const auto started = std::chrono::steady_clock::now();
   tree.walk(run);
@@ -244,11 +244,18 @@ std::vector<double> log_probabilities(const Transformer& transformer, const at::
   return scores;
 }
 
+std::vector<std::int64_t> StateRule::layer_budgets(const ModelConfig& config, int layer) const {
+  const auto n = static_cast<std::size_t>(config.heads(layer).n_kv_heads);
+  if (budgets.empty()) return std::vector<std::int64_t>(n, budget);
+  const auto own = budgets.subspan(static_cast<std::size_t>(config.n_kv_heads) * layer, n);
+  return {own.begin(), own.end()};
+}
+
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, std::int64_t block_size,
                                      const StateRule& rule, int layer) {
   std::vector<std::int64_t> budgets;
-  if (rule.policy != nullptr && rule.policy->evicts(layer))
-    budgets.assign(config.heads(layer).n_kv_heads, rule.budget);
+  if (rule.policy != nullptr && rule.policy->evicts(layer)) budgets = rule.layer_budgets(config, layer);
+  for (std::int64_t& rows : budgets) rows = rule.policy->slots().most_rows(rows, std::ssize(budgets));
   return cache_rows(config, layer, std::min(block_size, rule.most_tokens), rule.most_tokens, budgets);
 }
 
@@ -272,6 +279,7 @@ std::unique_ptr<RunState> RunState::fork(const StateRule& rule) const {
   std::unique_ptr<RunState> forked(new RunState(model_, settings_));
   for (int layer = 0; layer < std::ssize(layers_); ++layer)
     forked->layers_.push_back(layers_[layer]->fork(layer_plan(layer, rule), lender_of(*forked, layer)));
+  LayerRun::evict_together(forked->layers_);
   forked->position_ = position_;
   forked->last_hidden_ = last_hidden_;
   return forked;
@@ -279,12 +287,12 @@ std::unique_ptr<RunState> RunState::fork(const StateRule& rule) const {
 
 void RunState::follow(const StateRule& rule) {
   for (std::size_t layer = 0; layer < layers_.size(); ++layer)
-    layers_[layer]->follow(eviction(static_cast<int>(layer), rule), rule.counts_attention);
+    layers_[layer]->follow(eviction(static_cast<int>(layer), rule), rule.counts);
+  LayerRun::evict_together(layers_);
 }
 
 EvictionRule RunState::eviction(int layer, const StateRule& rule) const {
-  const auto n_heads = static_cast<std::size_t>(model_.config().heads(layer).n_kv_heads);
-  return {rule.policy, std::vector<std::int64_t>(n_heads, rule.budget), layer};
+  return {rule.policy, rule.layer_budgets(model_.config(), layer), layer, rule.budget};
 }
 
 LayerPlan RunState::layer_plan(int layer, const StateRule& rule) const {
@@ -294,7 +302,7 @@ LayerPlan RunState::layer_plan(int layer, const StateRule& rule) const {
   plan.eviction = eviction(layer, rule);
   plan.capacities = cache_rows(model_.config(), settings_.block_size, rule, layer);
   plan.cache_format = settings_.cache_format;
-  plan.counts_attention = rule.counts_attention;
+  plan.counts = rule.counts;
   plan.recording.layer = false;
   return plan;
 }
@@ -304,13 +312,24 @@ at::Tensor RunState::run_block(std::span<const std::int32_t> ids, std::span<cons
   RunState* const self = this;
   at::Tensor hidden = run({&self, 1}, ids, std::ssize(ids));
   last_hidden_ = hidden.narrow(0, hidden.size(0) - 1, 1).clone();
+  if (open.empty()) LayerRun::evict_together(layers_);
   return hidden;
 }
 
 void RunState::run_tokens(std::span<RunState* const> states, std::span<const std::int32_t> ids) {
+  for (RunState* const state : states) state->end_prompt();
   const at::Tensor hidden = run(states, ids, 1);
-  for (std::size_t i = 0; i < states.size(); ++i)
+  for (std::size_t i = 0; i < states.size(); ++i) {
     states[i]->last_hidden_ = hidden.narrow(0, static_cast<std::int64_t>(i), 1).clone();
+    LayerRun::evict_together(states[i]->layers_);
+  }
+}
+
+// Once: what comes after is generated.
+void RunState::end_prompt() {
+  if (prompt_ended_) return;
+  prompt_ended_ = true;
+  for (const auto& layer : layers_) layer->end_prompt(position_);
 }
 
 at::Tensor RunState::run(std::span<RunState* const> states, std::span<const std::int32_t> ids,

@@ -15,6 +15,7 @@
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
+#include "capture/inference/budget_split.hpp"
 #include "capture/inference/completion.hpp"
 #include "capture/inference/eviction.hpp"
 #include "capture/inference/memory_need.hpp"
@@ -27,28 +28,38 @@ std::int64_t most_tokens(const CompletionRequest& request) {
   return std::ssize(request.prompt_ids) + std::max<std::int64_t>(0, request.continuation.max_new_tokens - 1);
 }
 
-CompletionTree::CompletionTree(const CompletionSettings& settings,
+CompletionTree::CompletionTree(const ModelConfig& config, const CompletionSettings& settings,
                                std::span<const CompletionRequest> requests)
-    : settings_(settings), requests_(requests) {
+    : config_(config), settings_(settings), requests_(requests) {
   rules_.emplace_back();
   for (const CompletionRequest& request : requests) request_rules_.push_back(rule_of(request));
 }
 
 // A policy that will never have more rows than its budget evicts nothing.
 std::size_t CompletionTree::rule_of(const CompletionRequest& request) {
-  if (request.policy.name == "none" || request.budget >= most_tokens(request)) return 0;
+  if (request.policy.name == "none") return 0;
   const auto spec = analysis::with_defaults(request.policy, settings_.seed);
+  // Budgets of layers may depend on how long the prompt is.
+  const bool by_length = analysis::read_slots(spec).split == analysis::Slots::Split::kPyramid;
+  const std::int64_t n_prompt = by_length ? std::ssize(request.prompt_ids) : 0;
   const auto [found, is_new] = rule_indices_.try_emplace(
-      {spec.name + recording::parameters_json(spec.options), request.budget}, rules_.size());
-  if (is_new) rules_.push_back({analysis::make_policy(request.policy, settings_.seed), request.budget});
-  return found->second;
+      {spec.name + recording::parameters_json(spec.options), request.budget, n_prompt}, rules_.size());
+  if (is_new) {
+    auto policy = analysis::make_policy(request.policy, settings_.seed);
+    check_slots(config_, request.policy, *policy, request.budget);
+    auto budgets = split_budgets(config_, *policy, request.budget, n_prompt);
+    const std::int64_t uncut = rows_uncut(*policy, budgets, request.budget);
+    rules_.push_back({std::move(policy), request.budget, std::move(budgets), uncut});
+  }
+  return rules_[found->second].uncut >= most_tokens(request) ? 0 : found->second;
 }
 
 StateRule CompletionTree::state_rule(const Course& course) const {
-  StateRule state_rule{rules_[course.rule].policy.get(), rules_[course.rule].budget, false, 0};
+  const Rule& rule = rules_[course.rule];
+  StateRule state_rule{rule.policy.get(), rule.budget, {}, 0, rule.budgets};
   for (const std::size_t request : course.requests) {
     const analysis::Policy* policy = rules_[request_rules_[request]].policy.get();
-    state_rule.counts_attention |= policy != nullptr && policy->needs().attention_received;
+    if (policy != nullptr) state_rule.counts.add(policy->needs());
     state_rule.most_tokens = std::max(state_rule.most_tokens, most_tokens(requests_[request]));
   }
   return state_rule;
@@ -83,7 +94,7 @@ std::vector<CompletionTree::Course> CompletionTree::by_rule(std::int64_t positio
   std::map<std::size_t, RequestIndices, std::greater<>> rules;
   for (const std::size_t request : course.requests) {
     const std::size_t own = request_rules_[request];
-    rules[position > rules_[own].budget ? own : 0].push_back(request);
+    rules[position > rules_[own].uncut ? own : 0].push_back(request);
   }
   std::vector<Course> courses;
   courses.reserve(rules.size());

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -55,7 +56,8 @@ class CompletionSteps {
 class CompletionTree {
  public:
   // requests: must outlive the tree
-  CompletionTree(const CompletionSettings& settings, std::span<const CompletionRequest> requests);
+  CompletionTree(const ModelConfig& config, const CompletionSettings& settings,
+                 std::span<const CompletionRequest> requests);
 
   // Depth first. A branch that waits keeps the rows of all tokens before it, so those that evict nothing go
   // last, and need no copy.
@@ -66,6 +68,8 @@ class CompletionTree {
   struct Rule {
     std::unique_ptr<analysis::Policy> policy;
     std::int64_t budget = 0;
+    std::vector<std::int64_t> budgets;  // as split_budgets gives them
+    std::int64_t uncut = 0;             // rows up to which nothing is evicted
   };
   // Whom a run serves, under which rule.
   struct Course {
@@ -85,11 +89,13 @@ class CompletionTree {
               const Course& course) const;
   void finish(CompletionSteps& steps, const Course& course) const;
 
+  const ModelConfig& config_;
   CompletionSettings settings_;
   std::span<const CompletionRequest> requests_;
   std::vector<Rule> rules_;
-  std::map<std::pair<std::string, std::int64_t>, std::size_t> rule_indices_;  // by policy in full and budget
-  std::vector<std::size_t> request_rules_;                                    // one per request
+  // By policy in full, budget and, where that matters, length of the prompt.
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::size_t> rule_indices_;
+  std::vector<std::size_t> request_rules_;  // one per request
 };
 
 // Takes the walk's steps: runs blocks, scores prompts, generates, and reports it.

@@ -34,7 +34,7 @@ PerRow<T> kv_head_mean(const PerRow<T>& statistic, int n_kv_heads) {
 struct PolicyView {
   const PolicyNeeds needs;
   KvCache& cache;
-  std::int64_t n_queries;
+  const BlockStatistics& block;
   PolicyAttention attention;
   HostRows keys, values;  // values only where they are needed
 };
@@ -43,7 +43,7 @@ PolicyView view_layer(const EvictionRule& rule, LayerArithmetic& layer, const Bl
   const PolicyNeeds needs = rule.policy->needs();
   return {needs,
           layer.cache(),
-          block.n_queries,
+          block,
           policy_attention(needs, layer.cache().n_heads(), block),
           layer.cached_rows(RowPart::kKeys),
           needs.values ? layer.cached_rows(RowPart::kValues) : HostRows{at::kFloat, 0}};
@@ -79,22 +79,53 @@ class FloatRows {
   std::int64_t n_shared_ = 0;
 };
 
+// The last `window` of each query head's queries, one head after the other.
+RowMatrixD last_queries(std::span<const RowMatrixD> heads, std::int64_t window) {
+  const Eigen::Index n = std::min<Eigen::Index>(window, heads.front().rows());
+  RowMatrixD all(n * std::ssize(heads), heads.front().cols());
+  for (std::size_t head = 0; head < heads.size(); ++head)
+    all.middleRows(static_cast<Eigen::Index>(head) * n, n) = heads[head].bottomRows(n);
+  return all;
+}
+
+// Their weights on a KV head's rows, in float64.
+RowMatrixD weights_of(const RowMatrixD& queries, const BlockStatistics& block,
+                      std::span<const analysis::AttentionRules> rules, const MatrixView& keys,
+                      std::span<const std::int32_t> positions) {
+  RowMatrixD weights = queries * keys.cast<double>().transpose();
+  const Eigen::Index n = queries.rows() / std::ssize(rules);
+  for (Eigen::Index i = 0; i < weights.rows(); ++i) {
+    const analysis::AttentionRules& rule = rules[i / n];
+    const std::int64_t query = block.end - n + i % n;
+    double largest = rule.sink;
+    for (Eigen::Index row = 0; row < weights.cols(); ++row) {
+      const bool visible = positions[row] <= query && positions[row] >= rule.oldest_visible(query);
+      weights(i, row) = visible ? rule.score(weights(i, row)) : -std::numeric_limits<double>::infinity();
+      largest = std::max(largest, weights(i, row));
+    }
+    weights.row(i) = (weights.row(i).array() - largest).exp();
+    const double sum = weights.row(i).sum() + std::exp(rule.sink - largest);
+    weights.row(i) /= sum;
+  }
+  return weights;
+}
+
 // One thread's workplace, used for head after head.
-class HeadSelection {
+class HeadRanking {
  public:
-  HeadSelection(const EvictionRule& rule, const PolicyView& view)
+  HeadRanking(const EvictionRule& rule, const PolicyView& view)
       : rule_(rule), view_(view), keys_(rule.policy->row_memory()), values_(rule.policy->row_memory()) {}
 
-  analysis::Selection select(int kv_head) {
+  void rank(int kv_head, std::vector<double>& scores, std::vector<std::uint8_t>& forced) {
     const PolicyNeeds& needs = view_.needs;
     const std::int64_t n_rows = view_.cache.n_rows(kv_head), head_dim = view_.keys.head_dim;
     const float* keys = keys_.of(view_.keys, kv_head, n_rows);
     const float* values = needs.values ? values_.of(view_.values, kv_head, n_rows) : nullptr;
-    const PolicyInput policy_input{
+    PolicyInput policy_input{
         .keys = view_rows(keys, n_rows, head_dim),
         .values = view_rows(values, needs.values ? n_rows : 0, head_dim),
         .positions = view_.cache.positions(kv_head),
-        .n_new_rows = std::min(view_.n_queries, n_rows),  // a window may have dropped some
+        .n_new_rows = std::min(view_.block.n_queries, n_rows),  // a window may have dropped some
         .budget = rule_.budgets[kv_head],
         .layer = rule_.layer,
         .kv_head = kv_head,
@@ -110,29 +141,71 @@ class HeadSelection {
                                  : std::span<const std::int32_t>(),
         .window_sums = needs.window > 0 ? std::span<const float>(view_.attention.window_sums[kv_head])
                                         : std::span<const float>()};
-    scores_.assign(n_rows, 0);
-    forced_.assign(n_rows, 0);
-    rule_.policy->score(policy_input, scores_);
-    rule_.policy->force(policy_input, rule_.budgets[kv_head], forced_);
+    add_queries(kv_head, policy_input);
+    scores.assign(n_rows, 0);
+    forced.assign(n_rows, 0);
+    rule_.policy->score(policy_input, scores);
+    rule_.policy->force(policy_input, rule_.budgets[kv_head], forced);
+  }
+
+  analysis::Selection select(int kv_head) {
+    rank(kv_head, scores_, forced_);
     return analysis::select_rows(scores_, forced_, rule_.budgets[kv_head]);
   }
 
  private:
+  // Of the group's query heads what the policy asks for.
+  void add_queries(int kv_head, PolicyInput& input) {
+    const PolicyNeeds& needs = view_.needs;
+    input.rotation = view_.block.rotation;
+    if (!needs.queries()) return;
+    const std::size_t n_query_heads = std::max(view_.block.queries.size(), view_.block.moments.size());
+    const std::size_t group = n_query_heads / view_.cache.n_heads(), first = group * kv_head;
+    input.group_size = static_cast<int>(group);
+    if (needs.query_moments) input.query_moments = view_.block.moments.subspan(first, group);
+    const auto queries_of = [&](int window) {
+      return last_queries(std::span(view_.block.queries).subspan(first, group), window);
+    };
+    if (needs.window_queries > 0) {
+      window_queries_ = queries_of(needs.window_queries);
+      input.window_queries = &window_queries_;
+    }
+    if (needs.window_weights > 0) {
+      window_weights_ =
+          weights_of(queries_of(needs.window_weights), view_.block,
+                     std::span(view_.block.rules).subspan(first, group), input.keys, input.positions);
+      input.window_weights = &window_weights_;
+    }
+  }
+
   const EvictionRule& rule_;
   const PolicyView& view_;
   FloatRows keys_, values_;
+  RowMatrixD window_queries_, window_weights_;
   std::vector<double> scores_;
   std::vector<std::uint8_t> forced_;
 };
 
+// Of each of the heads, every thread with a workplace of its own.
+template <typename Do>
+void for_each_head(const EvictionRule& rule, const PolicyView& view, std::int64_t n_heads, const Do& work) {
+  at::parallel_for(0, n_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    HeadRanking ranking(rule, view);
+    for (std::int64_t i = begin; i < end; ++i) work(ranking, i);
+  });
+}
+
 std::vector<analysis::Selection> select(const EvictionRule& rule, LayerArithmetic& layer,
                                         const BlockStatistics& block, const std::vector<int>& heads) {
+  const analysis::Slots& slots = rule.policy->slots();
+  if (!slots.neutral()) {
+    const LayerRanks ranks = rank_layer(rule, layer, block);
+    return analysis::select_layer(slots, ranks.rows(layer.cache()), rule.cut());
+  }
   const PolicyView view = view_layer(rule, layer, block);
   std::vector<analysis::Selection> selections(heads.size());
-  at::parallel_for(0, std::ssize(heads), 1, [&](std::int64_t begin, std::int64_t end) {
-    HeadSelection selection(rule, view);
-    for (std::int64_t i = begin; i < end; ++i) selections[i] = selection.select(heads[i]);
-  });
+  for_each_head(rule, view, std::ssize(heads),
+                [&](HeadRanking& ranking, std::int64_t i) { selections[i] = ranking.select(heads[i]); });
   return selections;
 }
 
@@ -155,9 +228,13 @@ recording::HeadEvictions describe(const analysis::Selection& selection,
 
 bool EvictionRule::due(const KvCache& cache) const {
   if (policy == nullptr || !policy->evicts(layer)) return false;
-  for (int head = 0; head < cache.n_heads(); ++head)
-    if (cache.n_rows(head) > budgets[head]) return true;
-  return false;
+  std::vector<std::int64_t> n_rows;
+  for (int head = 0; head < cache.n_heads(); ++head) n_rows.push_back(cache.n_rows(head));
+  return policy->slots().due(n_rows, budgets);
+}
+
+bool EvictionRule::with_all_layers() const {
+  return policy != nullptr && policy->slots().granularity == analysis::Slots::Granularity::kModel;
 }
 
 AttentionWants attention_wants(const PolicyNeeds& needs) {
@@ -185,11 +262,40 @@ PolicyAttention policy_attention(const PolicyNeeds& needs, int n_kv_heads, const
   return attention;
 }
 
+std::vector<analysis::RankedRows> LayerRanks::rows(const KvCache& cache) const {
+  std::vector<analysis::RankedRows> heads;
+  for (int head = 0; head < cache.n_heads(); ++head)
+    heads.push_back({scores[head], forced[head], cache.positions(head)});
+  return heads;
+}
+
+LayerRanks rank_layer(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block) {
+  if (auto ranks = layer.rank(rule, block)) return std::move(*ranks);
+  const PolicyView view = view_layer(rule, layer, block);
+  const auto n_heads = static_cast<std::size_t>(layer.cache().n_heads());
+  LayerRanks ranks{std::vector<std::vector<double>>(n_heads),
+                   std::vector<std::vector<std::uint8_t>>(n_heads)};
+  for_each_head(rule, view, std::ssize(ranks.scores), [&](HeadRanking& ranking, std::int64_t head) {
+    ranking.rank(static_cast<int>(head), ranks.scores[head], ranks.forced[head]);
+  });
+  return ranks;
+}
+
+// Not one by one: every head of the layer, if any is cut.
 std::vector<int> heads_to_evict(const EvictionRule& rule, const KvCache& cache) {
   std::vector<int> heads;
+  const bool all = !rule.policy->slots().neutral();
   for (int head = 0; head < cache.n_heads(); ++head)
-    if (cache.n_rows(head) > rule.budgets[head]) heads.push_back(head);
+    if (all || cache.n_rows(head) > rule.budgets[head]) heads.push_back(head);
   return heads;
+}
+
+LayerEviction retain(KvCache& cache, std::vector<analysis::Selection> selections) {
+  std::vector<int> heads(selections.size());
+  std::iota(heads.begin(), heads.end(), 0);
+  LayerEviction eviction = eviction_of(cache, heads, std::move(selections));
+  cache.retain(eviction.retained);
+  return eviction;
 }
 
 LayerEviction eviction_of(const KvCache& cache, const std::vector<int>& heads,
@@ -216,6 +322,11 @@ LayerEviction evict(const EvictionRule& rule, LayerArithmetic& layer, const Bloc
 
 std::optional<LayerEviction> LayerArithmetic::evict(const EvictionRule& /*rule*/,
                                                     const BlockStatistics& /*block*/, bool /*told*/) {
+  return std::nullopt;
+}
+
+std::optional<LayerRanks> LayerArithmetic::rank(const EvictionRule& /*rule*/,
+                                                const BlockStatistics& /*block*/) {
   return std::nullopt;
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <vector>
 
 #include "analysis/policies/policy.hpp"
 #include "analysis/policies/row_selection.hpp"
+#include "analysis/policies/slots.hpp"
 #include "capture/inference/attention.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
 #include "capture/recording/records.hpp"
@@ -17,9 +19,14 @@ struct EvictionRule {
   const analysis::Policy* policy = nullptr;  // null: nothing is evicted
   std::vector<std::int64_t> budgets;         // (n_kv_heads)
   int layer = 0;
+  std::int64_t nominal = 0;  // the run's N, which shares of protected rows are of
+  std::int64_t n_prompt = std::numeric_limits<std::int64_t>::max();  // positions from here on were generated
 
   // Whether a cache as it stands is to be cut.
   bool due(const KvCache& cache) const;
+  // Whether that is decided for all layers together, at the block's end.
+  bool with_all_layers() const;
+  analysis::LayerCut cut() const { return {budgets, nominal, n_prompt}; }
 };
 
 // Statistics that a policy wants of a block's attention: alone, and beside what others want of it.
@@ -32,6 +39,14 @@ struct BlockStatistics {
   std::int64_t n_queries = 0;
   PerRow<float> last_row;
   std::map<std::int64_t, PerRow<double>> window_sums;  // by the window that was asked for
+  // Its last queries after RoPE, per query head (w, head_dim), where a policy looks at queries or at each
+  // one's weights; of the positions up to `end`.
+  std::vector<RowMatrixD> queries = {};
+  std::int64_t end = 0;
+  std::vector<analysis::AttentionRules> rules = {};  // per query head
+  // Of all queries so far, per query head; and how the layer's queries and keys turn.
+  std::span<const analysis::QueryMoments> moments = {};
+  const analysis::Rotation* rotation = nullptr;
 };
 
 // What went out of a layer's cache: one entry per KV head, empty where nothing did; and what stays.
@@ -45,7 +60,20 @@ struct LayerEviction {
 LayerEviction evict(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block,
                     bool told = true);
 
-// The heads of a cache that hold more rows than the rule leaves them.
+// The scores that a rule's policy gives a layer's rows, and what it forces of them.
+struct LayerRanks {
+  std::vector<std::vector<double>> scores;        // [n_kv_heads][n_rows]
+  std::vector<std::vector<std::uint8_t>> forced;  // likewise
+
+  // Valid as long as these and the cache do not change.
+  std::vector<analysis::RankedRows> rows(const KvCache& cache) const;
+};
+LayerRanks rank_layer(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block);
+
+// Where all heads are cut: only what was selected of each stays.
+LayerEviction retain(KvCache& cache, std::vector<analysis::Selection> selections);
+
+// The heads of a cache that the rule cuts, one by one or all of a layer.
 std::vector<int> heads_to_evict(const EvictionRule& rule, const KvCache& cache);
 
 // What is done to a cache where of each of these heads only what was selected stays, and of the others all.

@@ -40,6 +40,7 @@ struct WantedRows {
 struct BlockStatistics;
 struct EvictionRule;
 struct LayerEviction;
+struct LayerRanks;
 
 // Between a layer's projections: one run's cache in that layer, rotation, attention. The schedules, what is
 // recorded and who is evicted know nothing of how it is computed, nor where.
@@ -70,6 +71,8 @@ class LayerArithmetic {
   //   told: whether anybody will look at what went
   virtual std::optional<LayerEviction> evict(const EvictionRule& /*rule*/, const BlockStatistics& /*block*/,
                                              bool /*told*/);
+  // Likewise what the rule's policy ranks the rows by.
+  virtual std::optional<LayerRanks> rank(const EvictionRule& /*rule*/, const BlockStatistics& /*block*/);
 
   // Rows of every KV head: all that are cached, and those of the block's own tokens before any is evicted,
   // which have to be expected.

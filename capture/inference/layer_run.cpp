@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,20 @@ void drop_front(std::vector<T>& entries, std::size_t n) {
   entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(n));
 }
 
+// Of some heads the first `n` rows, as float32: (heads.size(), n, head_dim).
+std::vector<float> as_floats(const HostRows& rows, const std::vector<int>& heads, std::int64_t n) {
+  const auto& kernels = kernels::of(rows.dtype);
+  const std::int64_t n_values = n * rows.head_dim;
+  std::vector<float> floats(heads.size() * n_values);
+  at::parallel_for(0, static_cast<std::int64_t>(heads.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t place = begin; place < end; ++place) {
+      const int head = heads[place];
+      kernels.to_float(rows.heads[head], floats.data() + place * n_values, n_values);
+    }
+  });
+  return floats;
+}
+
 }  // namespace
 
 // One block on its way through the layer.
@@ -84,7 +99,10 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRu
       all_time_(transformer.options(plan_.layer).device()),
       attention_time_(transformer.options(plan_.layer).device()),
       eviction_time_(transformer.options(plan_.layer).device()) {
-  if (!transformer.config().attends(plan_.layer)) state_ = transformer.fresh_state(plan_.layer);
+  if (transformer.config().attends(plan_.layer))
+    rotation_ = transformer.rotation(plan_.layer);
+  else
+    state_ = transformer.fresh_state(plan_.layer);
 }
 
 std::int64_t LayerRun::n_bytes() const {
@@ -94,17 +112,24 @@ std::int64_t LayerRun::n_bytes() const {
 std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan, const LayerRun* lender) const {
   auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan), lender);
   forked->arithmetic_->cache().copy_rows(cache());
+  forked->moments_ = moments_;
   if (state_.memory.defined()) forked->state_ = state_.copy();
-  if (open_block_) forked->evict_after(*open_block_);
+  if (open_block_ && forked->plan_.eviction.with_all_layers()) {
+    forked->open_block_ = open_block_;
+    forked->open_block_->moments = forked->moments_;
+    forked->open_block_->rotation = &forked->rotation_;
+  } else if (open_block_)
+    forked->evict_after(*open_block_);
   return forked;
 }
 
-void LayerRun::follow(EvictionRule eviction, bool counts_attention) {
+void LayerRun::follow(EvictionRule eviction, Counts counts) {
   plan_.eviction = std::move(eviction);
-  plan_.counts_attention = counts_attention;
-  if (open_block_) evict_after(*open_block_);
-  open_block_.reset();
+  plan_.counts = counts;
   open_rules_.clear();
+  if (!open_block_ || plan_.eviction.with_all_layers()) return;
+  evict_after(*open_block_);
+  open_block_.reset();
 }
 
 LayerTimes LayerRun::times() {
@@ -121,12 +146,48 @@ void LayerRun::check() {
 
 void LayerRun::leave_open(std::vector<EvictionRule> rules) { open_rules_ = std::move(rules); }
 
-void LayerRun::evict_after(const BlockStatistics& block) {
+void LayerRun::evict_after(BlockStatistics block) {
+  block.moments = moments_;
+  block.rotation = &rotation_;
   late_eviction_ = {};
   if (lender_ != nullptr)
     late_eviction_ = follow_lender(lender_->late_eviction_, arithmetic_->cache());
   else if (plan_.eviction.due(cache()))
     late_eviction_ = capture::evict(plan_.eviction, *arithmetic_, block);
+}
+
+std::vector<LayerEviction> LayerRun::evict_together(std::span<const std::unique_ptr<LayerRun>> layers) {
+  std::vector<LayerRun*> open;
+  bool due = false;
+  for (const auto& layer : layers)
+    if (layer->open_block_ && layer->plan_.eviction.with_all_layers() && layer->lender_ == nullptr &&
+        layer->plan_.eviction.policy->evicts(layer->plan_.layer)) {
+      open.push_back(layer.get());
+      due = due || layer->plan_.eviction.due(layer->cache());
+    }
+  std::vector<LayerEviction> evictions;
+  if (due) {
+    const WorkTime::Span eviction(open.front()->eviction_time_);
+    std::vector<LayerRanks> ranks;
+    std::vector<std::vector<analysis::RankedRows>> rows;
+    for (LayerRun* layer : open)
+      ranks.push_back(rank_layer(layer->plan_.eviction, *layer->arithmetic_, *layer->open_block_));
+    for (std::size_t i = 0; i < open.size(); ++i) rows.push_back(ranks[i].rows(open[i]->cache()));
+    auto selections = analysis::select_model(open.front()->plan_.eviction.policy->slots(), rows,
+                                             open.front()->plan_.eviction.cut());
+    evictions.resize(layers.size());
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const auto at = std::ranges::find(layers, open[i], [](const auto& layer) { return layer.get(); });
+      evictions[at - layers.begin()] = retain(open[i]->arithmetic_->cache(), std::move(selections[i]));
+    }
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      if (const LayerRun* lender = layers[i]->lender_; lender != nullptr) {
+        const auto at = std::ranges::find(layers, lender, [](const auto& layer) { return layer.get(); });
+        evictions[i] = follow_lender(evictions[at - layers.begin()], layers[i]->arithmetic_->cache());
+      }
+  }
+  for (const auto& layer : layers) layer->open_block_.reset();
+  return evictions;
 }
 
 // Of what went before only that is kept which a borrower has yet to come to.
@@ -239,10 +300,14 @@ void LayerRun::run_block(Block& block) {
   arithmetic_->append(block.projected);
   peak_rows_ = std::max(peak_rows_, cache().largest_rows());
   const LayerRecording& recording = plan_.recording;
-  if (recording.layer) arithmetic_->expect({recording.keys, recording.values, recording.queries});
+  const bool looks = wanted_queries(block) > 0, records = recording.layer;
+  if (records || looks)
+    arithmetic_->expect(
+        {records && recording.keys, records && recording.values, (records && recording.queries) || looks});
   attend(block);
   if (plan_.recording.layer) record_rows(*arithmetic_, plan_.recording, block.record);
   count_attention(block);
+  count_queries(block);
   evict(block);
   record_bytes(block);
   arithmetic_->end_block();
@@ -252,7 +317,7 @@ void LayerRun::run_block(Block& block) {
 // describes a block only where it decides about an eviction.
 AttentionWants LayerRun::wants(const Block& block) const {
   AttentionWants wants;
-  wants.column_sums = plan_.counts_attention;
+  wants.column_sums = plan_.counts.attention;
   const auto add = [&](const EvictionRule& rule) {
     if (lender_ != nullptr || rule.policy == nullptr || !rule.policy->evicts(plan_.layer)) return;
     const analysis::PolicyNeeds needs = rule.policy->needs();
@@ -353,6 +418,62 @@ void LayerRun::record_attention(Block& block) {
   if (block.last_of_prompt) statistics_.finish(block.record);
 }
 
+int64_t LayerRun::wanted_queries(const Block& block) const {
+  int64_t most = 0;
+  const auto add = [&](const EvictionRule& rule) {
+    if (lender_ != nullptr || rule.policy == nullptr || !rule.due(cache())) return;
+    const analysis::PolicyNeeds needs = rule.policy->needs();
+    most = std::max({most, int64_t{needs.window_queries}, int64_t{needs.window_weights}});
+  };
+  add(plan_.eviction);
+  for (const EvictionRule& rule : open_rules_) add(rule);
+  return std::min(most, block.n());
+}
+
+// As they were before they turned.
+void LayerRun::count_queries(const Block& block) {
+  Counts counts = plan_.counts;
+  if (plan_.eviction.policy != nullptr) counts.add(plan_.eviction.policy->needs());
+  if (!counts.queries || lender_ != nullptr) return;
+  const int64_t n_heads = transformer_.config().n_heads, n = block.n();
+  moments_.resize(n_heads);
+  const at::Tensor queries = block.projected.projections.queries.narrow(0, block.projected.offset, n)
+                                 .to(at::kCPU, at::kFloat)
+                                 .view({n, n_heads, -1})
+                                 .transpose(0, 1)
+                                 .contiguous();
+  const int64_t d = queries.size(2);
+  at::parallel_for(0, n_heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t head = begin; head < end; ++head)
+      moments_[head].add(view_rows(queries.const_data_ptr<float>() + head * n * d, n, d), rotation_);
+  });
+}
+
+// A query's place is that before an eviction: what windows drop is never of the block's own.
+BlockStatistics LayerRun::statistics_of(Block& block) const {
+  BlockStatistics statistics{block.n(), std::move(block.output.last_row), {}};
+  for (std::size_t i = 0; i < block.policy_windows.size(); ++i)
+    statistics.window_sums[block.policy_windows[i]] = std::move(block.output.window_sums[i]);
+  statistics.end = block.end();
+  statistics.moments = moments_;
+  statistics.rotation = &rotation_;
+  const int64_t n = wanted_queries(block);
+  if (n == 0) return statistics;
+  const HostRows queries = arithmetic_->block_queries();
+  std::vector<int> heads(queries.heads.size());
+  std::iota(heads.begin(), heads.end(), 0);
+  const int64_t d = queries.head_dim;
+  const std::vector<float> floats = as_floats(queries, heads, block.n());
+  const at::Tensor& sinks = block.projected.projections.sinks;
+  for (const int head : heads) {
+    const float* last = floats.data() + (int64_t{head} + 1) * block.n() * d - n * d;
+    statistics.queries.emplace_back(view_rows(last, n, d).cast<double>());
+    analysis::AttentionRules& rules = statistics.rules.emplace_back(rules_);
+    if (sinks.defined()) rules.sink = sinks.const_data_ptr<float>()[head];
+  }
+  return statistics;
+}
+
 // Of a number that is not finite, attention knows more than what came of it.
 void LayerRun::evict(Block& block) {
   try {
@@ -365,27 +486,23 @@ void LayerRun::evict(Block& block) {
 
 void LayerRun::evict_rows(Block& block) {
   const WorkTime::Span eviction(eviction_time_);
-  BlockStatistics statistics{block.n(), std::move(block.output.last_row), {}};
-  for (std::size_t i = 0; i < block.policy_windows.size(); ++i)
-    statistics.window_sums[block.policy_windows[i]] = std::move(block.output.window_sums[i]);
+  BlockStatistics statistics = statistics_of(block);
   std::vector<recording::HeadEvictions> gone(cache().n_heads());
   if (rules_.window > 0) gone = drop_past_window(block, statistics);
-  if (!open_rules_.empty()) {
-    open_block_ = std::move(statistics);
+  const bool too_early = plan_.oracle && block.end() < plan_.n_prompt;
+  if (!open_rules_.empty() || plan_.eviction.with_all_layers()) {
+    if (!too_early) open_block_ = std::move(statistics);
     if (lends_) lent_.back().evictions.emplace_back();
+    if (plan_.recording.layer) block.record.evictions = std::move(gone);
     return;
   }
-  const bool too_early = plan_.oracle && block.end() < plan_.n_prompt;
   LayerEviction evicted;
   if (block.borrowed != nullptr)
     evicted = follow_lender(*block.borrowed, arithmetic_->cache());
   else if (!too_early && plan_.eviction.due(cache()))
     evicted = capture::evict(plan_.eviction, *arithmetic_, statistics, plan_.recording.layer || lends_);
   for (std::size_t head = 0; head < evicted.heads.size(); ++head) {
-    auto& to = gone[head];
-    const auto& from = evicted.heads[head];
-    to.position.insert(to.position.end(), from.position.begin(), from.position.end());
-    to.margin.insert(to.margin.end(), from.margin.begin(), from.margin.end());
+    gone[head].add(evicted.heads[head]);
   }
   if (lends_) lent_.back().evictions.push_back(std::move(evicted));
   if (plan_.recording.layer) block.record.evictions = std::move(gone);
@@ -419,20 +536,6 @@ int LayerRun::group_size() const {
 }
 
 namespace {
-
-// Of some heads the first `n` rows, as float32: (heads.size(), n, head_dim).
-std::vector<float> as_floats(const HostRows& rows, const std::vector<int>& heads, std::int64_t n) {
-  const auto& kernels = kernels::of(rows.dtype);
-  const std::int64_t n_values = n * rows.head_dim;
-  std::vector<float> floats(heads.size() * n_values);
-  at::parallel_for(0, static_cast<std::int64_t>(heads.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t place = begin; place < end; ++place) {
-      const int head = heads[place];
-      kernels.to_float(rows.heads[head], floats.data() + place * n_values, n_values);
-    }
-  });
-  return floats;
-}
 
 // The query heads that read these KV heads.
 std::vector<int> query_heads(const std::vector<int>& kv_heads, int group) {

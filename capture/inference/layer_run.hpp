@@ -55,6 +55,17 @@ struct LayerRecording {
 void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
                  recording::LayerBlock& record);
 
+// What is counted of all blocks from the first, for policies that a run will take up later.
+struct Counts {
+  bool attention = false;  // what rows receive
+  bool queries = false;    // moments of the queries
+
+  void add(const analysis::PolicyNeeds& needs) {
+    attention |= needs.attention_received;
+    queries |= needs.query_moments;
+  }
+};
+
 // One layer of one run, the same for all its blocks.
 struct LayerPlan {
   int layer = 0;
@@ -65,7 +76,7 @@ struct LayerPlan {
   bool oracle = false;                   // nothing is evicted before the whole prompt has been read
   bool cache_positions = false;          // rows are rotated by their place in the cache
   analysis::CacheFormat cache_format = {};
-  bool counts_attention = false;  // what rows receive is counted, even if the policy does not ask
+  Counts counts = {};  // beyond what the policy asks for
   // Layers that borrow this one's keys come to the prompt only when it has read all of it.
   bool lends_whole_prompt = false;
   LayerRecording recording;
@@ -124,7 +135,13 @@ class LayerRun {
   //   lender: as the constructor has it, of the other run
   std::unique_ptr<LayerRun> fork(LayerPlan plan, const LayerRun* lender = nullptr) const;
   // Goes on under another rule. Evicts by it where that was left open.
-  void follow(EvictionRule eviction, bool counts_attention);
+  void follow(EvictionRule eviction, Counts counts);
+
+  // Evicts of all layers of a run together, where their rule wants that and the block before left it open.
+  //   returns what went of each, as many as there are layers; nothing where nothing was open
+  static std::vector<LayerEviction> evict_together(std::span<const std::unique_ptr<LayerRun>> layers);
+  // From this position on tokens are generated.
+  void end_prompt(std::int64_t position) { plan_.eviction.n_prompt = position; }
 
   const KvCache& cache() const { return arithmetic_->cache(); }  // of no heads where the layer has no keys
   std::int64_t n_bytes() const;  // allocated for the cache, or for the state of a layer without keys
@@ -153,6 +170,10 @@ class LayerRun {
   void run_block(Block& block);
   int group_size() const;  // query heads that share a KV head
   AttentionWants wants(const Block& block) const;
+  // How many of the block's last queries the policies want as they are.
+  std::int64_t wanted_queries(const Block& block) const;
+  void count_queries(const Block& block);
+  BlockStatistics statistics_of(Block& block) const;
   std::int64_t queries_in_recorded_window(const Block& block) const;
   void want_weights(Block& block, AttentionWants& wanted) const;
   void attend(Block& block);
@@ -162,7 +183,7 @@ class LayerRun {
   void evict_rows(Block& block);
   void record_bytes(Block& block) const;
   std::vector<recording::HeadEvictions> drop_past_window(const Block& block, BlockStatistics& statistics);
-  void evict_after(const BlockStatistics& block);
+  void evict_after(BlockStatistics block);
 
   const Transformer& transformer_;
   LayerPlan plan_;
@@ -172,6 +193,8 @@ class LayerRun {
   std::unique_ptr<LayerArithmetic> arithmetic_;
   RecurrentState state_;  // undefined where the layer attends
   HeadStatistics statistics_;
+  std::vector<analysis::QueryMoments> moments_;  // per query head; empty where nobody asks
+  analysis::Rotation rotation_;
   std::vector<EvictionRule> open_rules_;
   std::optional<BlockStatistics> open_block_;  // after which nothing has been evicted yet
   std::vector<Lent> lent_;                     // ascending

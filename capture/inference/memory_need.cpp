@@ -11,6 +11,7 @@
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
+#include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
 #include "capture/inference/aten_attention.hpp"
@@ -165,6 +166,8 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording:
                                      std::int64_t n_prompt, int layer, bool evicts) {
   std::vector<std::int64_t> budgets;
   if (evicts && !run.oracle) budgets = run.layer_budgets(layer, config);
+  const analysis::Slots slots = analysis::read_slots({run.policy, recording::policy_options(run)});
+  for (std::int64_t& rows : budgets) rows = slots.most_rows(rows, std::ssize(budgets));
   return cache_rows(config, layer, block_tokens(run, n_prompt), run.max_tokens(n_prompt), budgets);
 }
 

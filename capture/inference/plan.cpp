@@ -12,10 +12,12 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "capture/inference/budget_split.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/model/model_cache.hpp"
 #include "capture/recording/records.hpp"
@@ -117,8 +119,36 @@ recording::RecordedHeads choose_heads(const ModelConfig& config, const std::vect
   return {std::move(heads)};
 }
 
+// Budgets that are given and what a policy makes of N exclude each other.
+void check_policy(const ModelConfig& config, const CaptureOptions& options, const analysis::PolicySpec& spec,
+                  const analysis::Policy& policy) {
+  const analysis::Slots& slots = policy.slots();
+  check_slots(config, spec, policy, largest_budget(options));
+  if (options.cache_positions && (policy.needs().rotation || policy.needs().query_moments))
+    throw UsageError(fmt::format(
+        "--positions cache: policy {} looks at keys before rotation and at the positions to come, which are "
+        "true ones; expected --positions true",
+        spec.name));
+  const bool all_layers = slots.granularity == analysis::Slots::Granularity::kModel;
+  if (all_layers && options.schedule == Schedule::kLayer)
+    throw UsageError(fmt::format(
+        "--schedule layer: policy {} with granularity=model looks at all layers after every block; expected "
+        "--schedule block or together",
+        spec.name));
+  if (options.budgets.empty()) return;
+  if (all_layers || slots.split != analysis::Slots::Split::kUniform)
+    throw UsageError(
+        fmt::format("policy {} deals out one budget ({}), and budgets were given for layers and heads; give "
+                    "--budget, or take {}",
+                    spec.name, all_layers ? "granularity=model" : "split=" + spec.options.at("split"),
+                    all_layers ? "granularity=layer" : "split=uniform"));
+}
+
 // One set of rows for a whole layer cannot have several sizes.
 void check_budgets(const ModelConfig& config, const CaptureOptions& options) {
+  for (const analysis::PolicySpec& spec : options.policies)
+    if (const auto policy = analysis::make_policy(spec, options.seed); policy != nullptr)
+      check_policy(config, options, spec, *policy);
   if (options.budgets.empty()) return;
   const auto n_heads = static_cast<std::size_t>(config.n_kv_heads);
   if (options.budgets.size() != n_heads * config.n_layers)
@@ -127,24 +157,27 @@ void check_budgets(const ModelConfig& config, const CaptureOptions& options) {
   if (std::ranges::min(options.budgets) < 1) throw UsageError("a budget of no row; expected at least 1");
   for (const analysis::PolicySpec& spec : options.policies) {
     const auto policy = analysis::make_policy(spec, options.seed);
-    if (policy == nullptr || !policy->needs().last_row_layer) continue;
+    if (policy == nullptr || !(policy->needs().last_row_layer || policy->slots().joint())) continue;
     for (std::size_t i = 0; i < options.budgets.size(); ++i)
       if (options.budgets[i] != options.budgets[i / n_heads * n_heads])
-        throw UsageError(
-            fmt::format("policy {} keeps one set of rows per layer, and the KV heads of layer {} have "
-                        "budgets of their own; give the layer one budget, or take heads=group",
-                        spec.name, i / n_heads));
+        throw UsageError(fmt::format(
+            "policy {} keeps one set of rows per layer, and the KV heads of layer {} have "
+            "budgets of their own; give the layer one budget, or take {}",
+            spec.name, i / n_heads, policy->slots().joint() ? "granularity=head" : "heads=group"));
   }
 }
 
-recording::RunPlan plan_run(const CaptureOptions& options, const analysis::PolicySpec& spec,
-                            const analysis::CacheFormat& format) {
+recording::RunPlan plan_run(const ModelConfig& config, const CaptureOptions& options,
+                            const analysis::PolicySpec& spec, const analysis::CacheFormat& format) {
   recording::RunPlan run;
   run.policy = spec.name;
   run.parameters = recording::parameters_json(analysis::with_defaults(spec, options.seed).options);
   if (spec.name != "none") {
     run.budget = largest_budget(options);
     run.budgets = options.budgets;
+    if (run.budgets.empty())
+      run.budgets = split_budgets(config, *analysis::make_policy(spec, options.seed), run.budget,
+                                  std::ssize(options.prompt_ids));
     run.oracle = options.oracle;
     run.cache_positions = options.cache_positions;
   }
@@ -157,14 +190,14 @@ recording::RunPlan plan_run(const CaptureOptions& options, const analysis::Polic
 }
 
 // Where there are caches of several formats, the names of quantised runs say which is theirs.
-std::vector<recording::RunPlan> plan_runs(const CaptureOptions& options) {
+std::vector<recording::RunPlan> plan_runs(const ModelConfig& config, const CaptureOptions& options) {
   std::vector<recording::RunPlan> runs;
   for (const analysis::CacheFormat& format : options.cache_formats)
     for (const analysis::PolicySpec& spec : options.policies) {
       std::string name = spec.run_name();
       if (options.cache_formats.size() > 1 && format.quantises())
         name += fmt::format("-{}", analysis::cache_dtype_name(format.dtype));
-      recording::RunPlan run = plan_run(options, spec, format);
+      recording::RunPlan run = plan_run(config, options, spec, format);
       run.name = recording::next_run_name(name, runs);
       runs.push_back(std::move(run));
     }
@@ -294,7 +327,7 @@ recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& opt
     plan.prompt.id = options.prompt_ids;
     plan.prompt.offset.assign(options.prompt_ids.size() + 1, 0);
   }
-  plan.runs = plan_runs(options);
+  plan.runs = plan_runs(config, options);
   plan.layers = choose("--layers", "layers", options.layers, config.n_layers);
   plan.heads = choose_heads(config, plan.layers, options.heads);
   plan.keys = options.record_keys;

@@ -66,7 +66,8 @@ LayerPlan PolicyRun::layer_plan(int layer) const {
   layer_plan.layer = layer;
   layer_plan.n_prompt = plan.n_prompt();
   layer_plan.block_size = run_plan_.block_size;
-  layer_plan.eviction = {policy_.get(), run_plan_.layer_budgets(layer, config), layer};
+  layer_plan.eviction = {policy_.get(), run_plan_.layer_budgets(layer, config), layer, run_plan_.budget,
+                         plan.n_prompt()};
   const bool evicts = policy_ != nullptr && policy_->evicts(layer);
   layer_plan.capacities = cache_rows(config, run_plan_, plan.n_prompt(), layer, evicts);
   layer_plan.oracle = run_plan_.oracle;
@@ -234,6 +235,7 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
     run_layer(blocks, *weights, index, records, hidden);
     transformer.weights().release(index);
   }
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].run.evict_together(*records[i]);
   transformer.wait();
   const double seconds = seconds_since(started);
   for (const NextBlock& block : blocks)
@@ -243,6 +245,18 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
     blocks[i].run.position_ += records[i]->n_new;
   }
   return records;
+}
+
+// What went joins what windows dropped.
+void PolicyRun::evict_together(recording::BlockRecord& record) {
+  if (policy_ == nullptr) return;
+  const std::vector<LayerEviction> evictions = LayerRun::evict_together(layers_);
+  if (evictions.empty()) return;
+  for (recording::LayerBlock& of_layer : record.layers) {
+    const LayerEviction& eviction = evictions[of_layer.layer];
+    for (std::size_t head = 0; head < eviction.heads.size(); ++head)
+      of_layer.evictions[head].add(eviction.heads[head]);
+  }
 }
 
 std::shared_ptr<recording::BlockRecord> PolicyRun::next_record(std::int64_t n_tokens) {

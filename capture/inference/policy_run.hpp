@@ -74,6 +74,7 @@ class PolicyRun {
   static void run_layer(std::span<const NextBlock> blocks, const LayerWeights& weights, int index,
                         std::span<const std::shared_ptr<recording::BlockRecord>> records, at::Tensor& hidden);
   std::shared_ptr<recording::BlockRecord> next_record(std::int64_t n_tokens);
+  void evict_together(recording::BlockRecord& record);
   void deliver(const std::shared_ptr<const recording::BlockRecord>& record);
 
   void read_prompt_block();

@@ -18,10 +18,13 @@ namespace keyscope::capture {
 
 // What a run does from here on.
 struct StateRule {
-  const analysis::Policy* policy = nullptr;  // null: nothing is evicted
-  std::int64_t budget = 0;                   // N, where there is a policy
-  bool counts_attention = false;             // for a policy that will ask what rows have received all along
-  std::int64_t most_tokens = 0;              // that it will ever have seen: caches are made for these
+  const analysis::Policy* policy = nullptr;    // null: nothing is evicted
+  std::int64_t budget = 0;                     // N, where there is a policy
+  Counts counts = {};                          // for policies that will ask what was all along
+  std::int64_t most_tokens = 0;                // that it will ever have seen: caches are made for these
+  std::span<const std::int64_t> budgets = {};  // as split_budgets gives them; empty: `budget` everywhere
+
+  std::vector<std::int64_t> layer_budgets(const ModelConfig& config, int layer) const;
 };
 
 // Rows that a layer's cache is made for, per KV head, in a run that begins under this rule or takes it up.
@@ -62,6 +65,7 @@ class RunState {
   LayerPlan layer_plan(int layer, const StateRule& rule) const;
   EvictionRule eviction(int layer, const StateRule& rule) const;
   void leave_open(std::span<const StateRule> rules);
+  void end_prompt();
   // Of each state the next `n` ids, through all layers.
   static at::Tensor run(std::span<RunState* const> states, std::span<const std::int32_t> ids, std::int64_t n);
   static const LayerRun* lender_of(const RunState& state, int layer);
@@ -70,6 +74,7 @@ class RunState {
   CompletionSettings settings_;
   std::vector<std::unique_ptr<LayerRun>> layers_;
   std::int64_t position_ = 0;
+  bool prompt_ended_ = false;
   at::Tensor last_hidden_;
 };
 

@@ -30,9 +30,10 @@ class Rope {
   // some models grow with their position (which rotate all coordinates of a head).
   RotaryTable query_table(const RotaryTable& table, std::int64_t first) const;
 
- private:
-  at::Tensor inverse_frequency(std::int64_t length) const;  // (rotary_dim / 2) float32
+  // (rotary_dim / 2) float32, of a text of this length.
+  at::Tensor inverse_frequency(std::int64_t length) const;
 
+ private:
   RopeScaling scaling_;
   double theta_;
   double query_growth_, query_growth_length_;

@@ -48,6 +48,13 @@ Transformer::Transformer(const ModelConfig& config, WeightStore weights)
       rope_(config),
       local_rope_(config, config.local_rope_theta > 0) {}
 
+analysis::Rotation Transformer::rotation(int layer) const {
+  if (!config_.rotates(layer)) return {};
+  const at::Tensor frequencies = rope(layer).inverse_frequency(1);
+  const float* first = frequencies.const_data_ptr<float>();
+  return {{first, first + frequencies.numel()}, config_.interleaved_rotation};
+}
+
 at::Tensor Transformer::embed(std::span<const std::int32_t> ids) const {
   at::Tensor hidden = at::embedding(weights_.embedding(), index_of(ids, options().device()));
   if (config_.embedding_scale == 1) return hidden;

@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "analysis/policies/unrotated.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/delta_net.hpp"
 #include "capture/model/rope.hpp"
@@ -72,6 +73,9 @@ class Transformer {
 
   // The rotary frequencies of a layer.
   const Rope& rope(int layer) const { return config_.rotates_locally(layer) ? local_rope_ : rope_; }
+
+  // How a layer's queries and keys turn, up to the original context.
+  analysis::Rotation rotation(int layer) const;
 
   // Valid until the next call.
   Projections project(const LayerWeights& weights, const at::Tensor& hidden) const;

@@ -174,6 +174,11 @@ inline constexpr std::int64_t kRecordedWindow = 32;
 struct HeadEvictions {
   std::vector<std::int32_t> position;  // true positions, ascending
   std::vector<float> margin;  // lowest retained score that was not forced, minus the row's; may be NaN
+
+  void add(const HeadEvictions& more) {
+    position.insert(position.end(), more.position.begin(), more.position.end());
+    margin.insert(margin.end(), more.margin.begin(), more.margin.end());
+  }
 };
 
 // Attention that the rows of one KV head received from one block's queries (prompt blocks only).

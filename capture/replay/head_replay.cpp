@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
+#include <oneapi/tbb/parallel_for.h>
 
 #include "analysis/matrix_view.hpp"
-#include "analysis/policies/row_selection.hpp"
+#include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::replay {
@@ -51,34 +53,85 @@ PresentRows gather(const HeadSource& source, const std::vector<std::int32_t>& po
           gather(source.attention_queries, positions)};
 }
 
-analysis::Selection select(const analysis::Policy& policy, const PresentRows& rows,
-                           const std::vector<std::int32_t>& positions, std::int64_t n_new,
-                           const HeadCache& cache) {
-  const PolicyInput input{.keys = rows.keys,
-                          .values = rows.values,
-                          .positions = positions,
-                          .n_new_rows = n_new,
-                          .budget = cache.budget,
-                          .layer = cache.layer,
-                          .kv_head = cache.kv_head,
-                          .last_row_group = rows.last_row_group,
-                          .last_row_layer = rows.last_row_layer,
-                          .attention_received = rows.attention_received,
-                          .attention_queries = rows.attention_queries,
-                          .window_sums = rows.window_sums};
-  std::vector<double> scores(positions.size());
-  std::vector<std::uint8_t> forced(positions.size());
-  policy.score(input, scores);
-  policy.force(input, cache.budget, forced);
-  return analysis::select_rows(scores, forced, cache.budget);
-}
+// One KV head under a policy, block after block.
+class HeadReplay {
+ public:
+  HeadReplay(const analysis::Policy& policy, const HeadSource& source, int kv_head,
+             const ReplayedCache& cache)
+      : policy_(policy), source_(source), kv_head_(kv_head), cache_(cache) {
+    evictions_.evicted_at.assign(source.keys.rows(), -1);
+    evictions_.evicted_margin.assign(source.keys.rows(), std::numeric_limits<float>::quiet_NaN());
+  }
 
-// Rows that no query from `next` on sees go first and for good, and have no margin.
-void drop_past_window(std::int64_t window, std::int64_t next, std::int32_t block,
-                      std::vector<std::int32_t>& positions, HeadEvictions& evictions) {
-  const auto past = std::lower_bound(positions.begin(), positions.end(), next - window + 1);
-  for (auto row = positions.begin(); row != past; ++row) evictions.evicted_at[*row] = block;
-  positions.erase(positions.begin(), past);
+  // Lets the next rows in, and out what a window has passed.
+  void admit(std::int64_t start, std::int64_t n_new, std::int32_t block) {
+    block_ = block;
+    for (std::int64_t i = 0; i < n_new; ++i) positions_.push_back(static_cast<std::int32_t>(start + i));
+    if (cache_.window > 0) drop_past_window(start + n_new);
+    n_new_ = std::min(n_new, n_rows());
+  }
+
+  std::int64_t n_rows() const { return std::ssize(positions_); }
+
+  // Valid until the rows change.
+  analysis::RankedRows rank() {
+    const PresentRows rows = gather(source_, positions_);
+    const PolicyInput input{.keys = rows.keys,
+                            .values = rows.values,
+                            .positions = positions_,
+                            .n_new_rows = n_new_,
+                            .budget = cache_.budget,
+                            .layer = cache_.layer,
+                            .kv_head = kv_head_,
+                            .last_row_group = rows.last_row_group,
+                            .last_row_layer = rows.last_row_layer,
+                            .attention_received = rows.attention_received,
+                            .attention_queries = rows.attention_queries,
+                            .window_sums = rows.window_sums};
+    scores_.assign(positions_.size(), 0);
+    forced_.assign(positions_.size(), 0);
+    policy_.score(input, scores_);
+    policy_.force(input, cache_.budget, forced_);
+    return {scores_, forced_, positions_};
+  }
+
+  void evict(const analysis::Selection& selection) {
+    for (std::size_t i = 0; i < selection.evicted.size(); ++i) {
+      const std::int32_t at = positions_[selection.evicted[i]];
+      evictions_.evicted_at[at] = block_;
+      evictions_.evicted_margin[at] = selection.margin[i];
+    }
+    positions_ = gather(positions_, selection.retained);
+  }
+
+  HeadEvictions& evictions() { return evictions_; }
+
+ private:
+  // Rows that no query from `next` on sees go first and for good, and have no margin.
+  void drop_past_window(std::int64_t next) {
+    const auto past = std::lower_bound(positions_.begin(), positions_.end(), next - cache_.window + 1);
+    for (auto row = positions_.begin(); row != past; ++row) evictions_.evicted_at[*row] = block_;
+    positions_.erase(positions_.begin(), past);
+  }
+
+  const analysis::Policy& policy_;
+  const HeadSource& source_;
+  int kv_head_;
+  const ReplayedCache& cache_;
+  HeadEvictions evictions_;
+  std::vector<std::int32_t> positions_;  // of the rows that are present, ascending
+  std::vector<double> scores_;
+  std::vector<std::uint8_t> forced_;
+  std::int64_t n_new_ = 0;
+  std::int32_t block_ = 0;
+};
+
+// Block by block: next(start, n_new, block).
+template <typename Next>
+void for_each_block(std::int64_t n_tokens, std::int64_t block_size, const Next& next) {
+  std::int32_t block = 0;
+  for (std::int64_t start = 0; start < n_tokens; start += block_size, ++block)
+    next(start, std::min(block_size, n_tokens - start), block);
 }
 
 }  // namespace
@@ -87,31 +140,53 @@ std::int64_t HeadEvictions::n_retained() const {
   return std::count(evicted_at.begin(), evicted_at.end(), -1);
 }
 
-HeadEvictions replay_head(const analysis::Policy& policy, const HeadSource& source, const HeadCache& cache,
+bool cuts_heads_alone(const analysis::Policy& policy) {
+  return !policy.slots().joint() && policy.slots().split == analysis::Slots::Split::kUniform;
+}
+
+HeadEvictions replay_head(const analysis::Policy& policy, const HeadSource& source, int kv_head,
+                          const ReplayedCache& cache,
                           const std::function<void(std::int64_t n_rows)>& after_block) {
-  const std::int64_t n_tokens = source.keys.rows();
-  HeadEvictions evictions;
-  evictions.evicted_at.assign(n_tokens, -1);
-  evictions.evicted_margin.assign(n_tokens, std::numeric_limits<float>::quiet_NaN());
-  std::vector<std::int32_t> positions;  // of the rows that are present, ascending
-  std::int32_t block = 0;
-  for (std::int64_t start = 0; start < n_tokens; start += cache.block_size, ++block) {
-    const std::int64_t n_new = std::min(cache.block_size, n_tokens - start);
-    for (std::int64_t i = 0; i < n_new; ++i) positions.push_back(static_cast<std::int32_t>(start + i));
-    if (cache.window > 0) drop_past_window(cache.window, start + n_new, block, positions, evictions);
-    const bool due = static_cast<std::int64_t>(positions.size()) > cache.budget && policy.evicts(cache.layer);
-    if (due) {
-      const auto selection = select(policy, gather(source, positions), positions,
-                                    std::min(n_new, static_cast<std::int64_t>(positions.size())), cache);
-      for (std::size_t i = 0; i < selection.evicted.size(); ++i) {
-        const std::int32_t at = positions[selection.evicted[i]];
-        evictions.evicted_at[at] = block;
-        evictions.evicted_margin[at] = selection.margin[i];
-      }
-      positions = gather(positions, selection.retained);
-    }
-    after_block(n_new);
-  }
+  HeadReplay head(policy, source, kv_head, cache);
+  const analysis::LayerCut cut{{&cache.budget, 1}, cache.budget};
+  for_each_block(source.keys.rows(), cache.block_size,
+                 [&](std::int64_t start, std::int64_t n_new, std::int32_t block) {
+                   head.admit(start, n_new, block);
+                   if (head.n_rows() > cache.budget && policy.evicts(cache.layer)) {
+                     const analysis::RankedRows rows = head.rank();
+                     head.evict(analysis::select_layer(policy.slots(), {&rows, 1}, cut).front());
+                   }
+                   after_block(n_new);
+                 });
+  return std::move(head.evictions());
+}
+
+std::vector<HeadEvictions> replay_heads(const analysis::Policy& policy, std::span<const HeadSource> sources,
+                                        const ReplayedCache& cache,
+                                        const std::function<void(std::int64_t n_rows)>& after_block) {
+  const auto n_heads = static_cast<int>(sources.size());
+  std::vector<HeadReplay> heads;
+  heads.reserve(sources.size());
+  for (int head = 0; head < n_heads; ++head) heads.emplace_back(policy, sources[head], head, cache);
+  const std::vector<std::int64_t> budgets(sources.size(), cache.budget);
+  std::vector<std::int64_t> n_rows(sources.size());
+  std::vector<analysis::RankedRows> rows(sources.size());
+  for_each_block(
+      sources.front().keys.rows(), cache.block_size,
+      [&](std::int64_t start, std::int64_t n_new, std::int32_t block) {
+        for (int head = 0; head < n_heads; ++head) {
+          heads[head].admit(start, n_new, block);
+          n_rows[head] = heads[head].n_rows();
+        }
+        if (policy.slots().due(n_rows, budgets) && policy.evicts(cache.layer)) {
+          oneapi::tbb::parallel_for(0, n_heads, [&](int head) { rows[head] = heads[head].rank(); });
+          const auto selections = analysis::select_layer(policy.slots(), rows, {budgets, cache.budget});
+          for (int head = 0; head < n_heads; ++head) heads[head].evict(selections[head]);
+        }
+        after_block(n_new * n_heads);
+      });
+  std::vector<HeadEvictions> evictions;
+  for (HeadReplay& head : heads) evictions.push_back(std::move(head.evictions()));
   return evictions;
 }
 

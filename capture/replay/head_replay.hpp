@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,20 +47,29 @@ struct HeadEvictions {
   std::int64_t n_retained() const;
 };
 
-// Which head, under which cache.
-struct HeadCache {
+// A layer's caches, of which every KV head has the same budget.
+struct ReplayedCache {
   int layer = 0;
-  int kv_head = 0;
   std::int64_t budget = 0;
   std::int64_t block_size = 0;
   std::int64_t window = 0;  // the layer's sliding window; 0: none
 };
 
+// Whether a policy cuts every KV head without looking at the others.
+bool cuts_heads_alone(const analysis::Policy& policy);
+
 // Lets a head's rows into a cache block by block, drops after each what a sliding window has passed, and
-// evicts down to the budget, exactly as a capture does with the rows that its model computes.
+// evicts down to the budget, exactly as a capture does with the rows that its model computes. For policies
+// that cut heads alone.
 //   after_block: called with the number of rows that came in; may throw to stop
-//   throws InvalidInput as the policy and `select_rows` do
-HeadEvictions replay_head(const analysis::Policy& policy, const HeadSource& source, const HeadCache& cache,
+//   throws InvalidInput as the policy and `select_layer` do
+HeadEvictions replay_head(const analysis::Policy& policy, const HeadSource& source, int kv_head,
+                          const ReplayedCache& cache,
                           const std::function<void(std::int64_t n_rows)>& after_block);
+
+// The same of all KV heads of a layer together.
+std::vector<HeadEvictions> replay_heads(const analysis::Policy& policy, std::span<const HeadSource> sources,
+                                        const ReplayedCache& cache,
+                                        const std::function<void(std::int64_t n_rows)>& after_block);
 
 }  // namespace keyscope::replay

@@ -11,6 +11,7 @@
 #include <oneapi/tbb/parallel_for.h>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
@@ -89,13 +90,21 @@ class Replay {
     const analysis::PolicyNeeds needs = policy.needs();
     const auto last_row_layer = read_last_row_layer(recording_, needs, plan_.source_run, layer);
     const int n_kv_heads = info_->model.heads(layer).n_kv_heads;
-    std::vector<HeadEvictions> heads(n_kv_heads);
-    oneapi::tbb::parallel_for(0, n_kv_heads, [&](int kv_head) {
+    const ReplayedCache cache{layer, run.budget, run.block_size, windows_[layer]};
+    const auto after_block = [&](std::int64_t n_rows) { add_rows(n_rows, progress_name(run, layer)); };
+    const auto read = [&](int kv_head) {
       HeadSource source = read_head_source(recording_, needs, plan_.source_run, layer, kv_head);
       source.last_row_layer = last_row_layer;
-      heads[kv_head] =
-          replay_head(policy, source, {layer, kv_head, run.budget, run.block_size, windows_[layer]},
-                      [&](std::int64_t n_rows) { add_rows(n_rows, progress_name(run, layer)); });
+      return source;
+    };
+    if (!cuts_heads_alone(policy)) {
+      std::vector<HeadSource> sources(n_kv_heads);
+      oneapi::tbb::parallel_for(0, n_kv_heads, [&](int kv_head) { sources[kv_head] = read(kv_head); });
+      return replay_heads(policy, sources, cache, after_block);
+    }
+    std::vector<HeadEvictions> heads(n_kv_heads);
+    oneapi::tbb::parallel_for(0, n_kv_heads, [&](int kv_head) {
+      heads[kv_head] = replay_head(policy, read(kv_head), kv_head, cache, after_block);
     });
     return heads;
   }
@@ -204,6 +213,11 @@ void check_contents(const RecordingInfo& info, const std::string& policy,
         fmt::format("{}: only the rows of KV heads {} were recorded, and a replay scores the keys of every "
                     "head; capture without --heads",
                     info.source, fmt::join(info.heads.kv_heads, ", ")));
+  if (needs.queries() || needs.rotation)
+    throw UsageError(
+        fmt::format("replay: policy {} looks at queries themselves, block by block as a run puts them, and a "
+                    "replay has only what a whole prompt's attended to; capture with it",
+                    policy));
   if (needs.values && !info.values)
     throw FileError(
         fmt::format("{}: policy {} scores values, and none were recorded; capture with --record "
@@ -227,12 +241,30 @@ void check_options(const ReplayOptions& options) {
     throw UsageError("replay: a --budget is needed: rows per KV head, or a share of the prompt such as 25%");
 }
 
+// One layer is replayed at a time, all with one budget.
+void check_slots(const analysis::PolicySpec& spec, const analysis::Policy& policy, std::int64_t budget) {
+  const analysis::Slots& slots = policy.slots();
+  const bool all_layers = slots.granularity == analysis::Slots::Granularity::kModel;
+  if (all_layers || slots.splits_layers())
+    throw UsageError(fmt::format(
+        "replay: policy {} has {}, which weighs layers against each other, and a replay takes one by itself; "
+        "capture with it, or take {}",
+        spec.name, all_layers ? "granularity=model" : "split=" + spec.options.at("split"),
+        all_layers ? "granularity=layer" : "split=uniform"));
+  if (slots.granularity == analysis::Slots::Granularity::kPage && budget < slots.page_rows)
+    throw UsageError(fmt::format(
+        "replay: policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
+        spec.name, slots.page_rows, budget));
+}
+
 void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions& options) {
   std::vector<recording::RunPlan> named{info.runs[plan.source_run].plan};
   for (const analysis::PolicySpec& spec : options.policies) {
     if (spec.name == "none") continue;
-    const auto needs = analysis::make_policy(spec, options.seed)->needs();
+    const auto policy = analysis::make_policy(spec, options.seed);
+    const auto needs = policy->needs();
     check_contents(info, spec.name, needs);
+    check_slots(spec, *policy, options.budget.rows_for(info.n_prompt()));
     auto parameters = analysis::with_defaults(spec, options.seed).options;
     recording::RunPlan run;
     run.policy = spec.name;

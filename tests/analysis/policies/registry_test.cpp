@@ -31,12 +31,17 @@ TEST(Registry, ReadsNameAndOptions) {
 }
 
 TEST(Registry, FillsInDefaults) {
+  const auto with_slots = [](Options own) {
+    own.insert({{"protect", "none"}, {"granularity", "head"}, {"split", "uniform"}});
+    return own;
+  };
   EXPECT_EQ(with_defaults(parse_policy("keydiff:recent=0.1"), 0).options,
-            (Options{{"anchor", "mean"}, {"metric", "cosine"}, {"recent", "0.1"}}));
-  EXPECT_EQ(with_defaults(parse_policy("sink"), 0).options, (Options{{"first", "4"}}));
-  EXPECT_EQ(with_defaults(parse_policy("tova"), 0).options, (Options{{"heads", "group"}}));
-  EXPECT_EQ(with_defaults(parse_policy("random"), 17).options, (Options{{"seed", "17"}}));
-  EXPECT_EQ(with_defaults(parse_policy("random:seed=3"), 17).options, (Options{{"seed", "3"}}));
+            with_slots({{"anchor", "mean"}, {"metric", "cosine"}, {"recent", "0.1"}}));
+  EXPECT_EQ(with_defaults(parse_policy("sink"), 0).options, with_slots({{"first", "4"}}));
+  EXPECT_EQ(with_defaults(parse_policy("tova"), 0).options, with_slots({{"heads", "group"}}));
+  EXPECT_EQ(with_defaults(parse_policy("random"), 17).options, with_slots({{"seed", "17"}}));
+  EXPECT_EQ(with_defaults(parse_policy("random:seed=3"), 17).options, with_slots({{"seed", "3"}}));
+  EXPECT_EQ(with_defaults(parse_policy("manifold:split=adakv"), 0).options.at("split"), "adakv");
   EXPECT_TRUE(with_defaults(parse_policy("none"), 0).options.empty());
 }
 
@@ -69,7 +74,7 @@ TEST(Registry, RefusalsNameWhatIsAccepted) {
         << text;
   };
   expect("keydif", "\"keydif\" is not known",
-         "none, keydiff, sink, l2norm, tova, h2o, snapkv, random, manifold, cur, leverage, logdet");
+         "none, keydiff, sink, l2norm, tova, h2o, snapkv, random, manifold, cur, leverage, logdet, lagkv");
   expect("", "\"\" is not known", "keydiff");
   expect("KeyDiff", "is not known", "keydiff");
   expect("keydiff:anker=mean", "no option \"anker\"", "anchor=mean|normalized-mean|median|pairwise");

@@ -57,7 +57,9 @@ class WrittenSteps : public CompletionSteps {
 
 std::vector<std::string> walked(const std::vector<CompletionRequest>& requests) {
   WrittenSteps steps;
-  CompletionTree({.block_size = 4, .seed = 0}, requests).walk(steps);
+  ModelConfig config;
+  config.n_layers = config.n_kv_heads = 2;
+  CompletionTree(config, {.block_size = 4, .seed = 0}, requests).walk(steps);
   EXPECT_EQ(steps.n_runs(), 0);
   return steps.steps;
 }

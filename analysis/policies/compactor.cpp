@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include <Eigen/Core>
+
+#include "analysis/policies/registry.hpp"
+#include "analysis/similarity.hpp"
+#include "analysis/symmetric_solvers.hpp"
+#include "base/errors.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+Eigen::ArrayXd standardised(const Eigen::ArrayXd& x) {
+  constexpr double kLeastDeviation = 1e-6;
+  const Eigen::ArrayXd centred = x - x.mean();
+  return centred / std::max(std::sqrt(centred.square().mean()), kLeastDeviation);
+}
+
+// Statistical leverage of rows about their mean, by the pseudo-inverse.
+Eigen::ArrayXd centred_leverage(RowMatrixD rows) {
+  constexpr double kSmallestEigenvalue = 1e-10;  // of the largest
+  rows.rowwise() -= rows.colwise().mean().eval();
+  const Eigen::MatrixXd gram = rows.transpose() * rows;
+  if (!gram.allFinite()) throw InvalidInput("policy compactor: the keys hold NaN or Inf");
+  const auto [values, vectors] = ascending_eigenpairs(gram);
+  const double cut = kSmallestEigenvalue * values.maxCoeff();
+  const Eigen::ArrayXd weight = (values.array() > cut).select(values.array().inverse().sqrt(), 0.0);
+  return (rows * (vectors * weight.matrix().asDiagonal())).rowwise().squaredNorm().array();
+}
+
+class Compactor final : public Policy {
+ public:
+  //   blend: the weight of geometry; below 0: 1 - N/n
+  Compactor(int window, double blend) : window_(window), blend_(blend) {}
+
+  PolicyNeeds needs() const override {
+    PolicyNeeds needs;
+    needs.values = needs.rotation = true;
+    needs.window_queries = window_;
+    return needs;
+  }
+
+  void score(const PolicyInput& input, std::span<double> scores) const override {
+    const Eigen::ArrayXd geometry =
+        standardised(centred_leverage(unrotated(input.keys, input.positions, *input.rotation)));
+    const Eigen::ArrayXd attention = standardised(weighed_attention(input));
+    const double evicted = 1 - static_cast<double>(input.budget) / static_cast<double>(scores.size());
+    Eigen::Map<Eigen::ArrayXd>(scores.data(), geometry.size()) =
+        (blend_ < 0 ? evicted : blend_) * geometry + attention;
+  }
+
+ private:
+  // What the window's queries give the rows of a chunk, were these all there is, times ‖v‖; mean over three
+  // neighbouring rows.
+  Eigen::ArrayXd weighed_attention(const PolicyInput& input) const {
+    constexpr Eigen::Index kChunk = 256;
+    const RowMatrixD keys = input.keys.cast<double>();
+    const Eigen::Index n = keys.rows();
+    Eigen::ArrayXd received = Eigen::ArrayXd::Zero(n);
+    for (Eigen::Index first = 0; first < n; first += kChunk) {
+      const Eigen::Index size = std::min(kChunk, n - first);
+      const RowMatrixD products = *input.window_queries * keys.middleRows(first, size).transpose();
+      for (Eigen::Index query = 0; query < products.rows(); ++query) {
+        const Eigen::ArrayXd e =
+            (products.row(query).transpose().array() - products.row(query).maxCoeff()).exp();
+        received.segment(first, size) += e / e.sum();
+      }
+    }
+    received *= row_norms(input.values).array() / input.group_size;
+    Eigen::ArrayXd pooled = received;
+    pooled.head(n - 1) += received.tail(n - 1);
+    pooled.tail(n - 1) += received.head(n - 1);
+    return pooled / 3;
+  }
+
+  int window_;
+  double blend_;
+};
+
+std::unique_ptr<Policy> make_compactor(const PolicySpec& spec) {
+  constexpr std::uint64_t kMost = 1 << 16;
+  const bool by_budget = spec.options.at("blend") == "budget";
+  return std::make_unique<Compactor>(static_cast<int>(read_whole_number(spec, "window", 1, kMost)),
+                                     by_budget ? -1 : read_fraction(spec, "blend"));
+}
+
+}  // namespace
+
+PolicyDefinition compactor_definition() {
+  return {"compactor",
+          "keys of high leverage before rotation that queries attend to stay (Compactor)",
+          {{"window", "1…65536", "32"}, {"blend", "budget|0…1", "budget"}},
+          make_compactor};
+}
+
+}  // namespace keyscope::analysis

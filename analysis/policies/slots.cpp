@@ -1,0 +1,466 @@
+#include "analysis/policies/slots.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/policies/registry.hpp"
+#include "base/errors.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+constexpr double kAdaKvFloor = 0.2;    // of N: what each head keeps of its own
+
+constexpr const char* kProtectValues = "none, or sinks:K, recent:R and boundaries:p joined by +";
+constexpr const char* kGranularityValues = "head, layer, page:ROWS, model";
+constexpr const char* kSplitValues = "uniform, adakv, pyramid, file:PATH";
+
+// What is not given is neutral.
+const std::string& option(const PolicySpec& spec, const char* key) {
+  static const std::string kNothing;
+  const auto given = spec.options.find(key);
+  if (given != spec.options.end()) return given->second;
+  const auto known = std::ranges::find(slot_options(), key, &OptionDefinition::key);
+  return known == slot_options().end() ? kNothing : known->fallback;
+}
+
+[[noreturn]] void refuse(const PolicySpec& spec, const char* key, const char* accepted) {
+  throw UsageError(fmt::format("policy {}: {}={} is not accepted; {} takes {}", spec.name, key,
+                               option(spec, key), key, accepted));
+}
+
+// `name:value`, or with `=`: what stands before and after; nothing after where there is neither.
+struct NamedValue {
+  std::string_view name, value;
+};
+
+NamedValue named_value(std::string_view text) {
+  const auto end = text.find_first_of(":=");
+  if (end == std::string_view::npos) return {text, {}};
+  return {text.substr(0, end), text.substr(end + 1)};
+}
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool read = error == std::errc() && stop == text.data() + text.size();
+  return read && value >= 0 && value <= std::numeric_limits<std::int32_t>::max() ? std::optional(value)
+                                                                                   : std::nullopt;
+}
+
+// Whether it is a part of a protection; adds it.
+bool read_part(std::string_view text, Slots::Protection& protect) {
+  const auto [name, value] = named_value(text);
+  if (name == "sinks") {
+    const auto rows = whole_number(value);
+    protect.sinks = rows.value_or(0);
+    return rows.has_value();
+  }
+  if (name == "recent") {
+    if (value == "0") return true;
+    const auto rows = budget_in(value);
+    protect.recent = rows.value_or(Budget());
+    return rows.has_value();
+  }
+  if (name == "boundaries") {
+    if (value == "0") return true;
+    const auto share = budget_in(value);
+    protect.boundaries = share ? share->share : 0;
+    return protect.boundaries > 0;
+  }
+  return false;
+}
+
+Slots::Protection read_protection(const PolicySpec& spec) {
+  Slots::Protection protect;
+  std::string_view left = option(spec, "protect");
+  if (left == "none") return protect;
+  for (bool more = true; more;) {
+    const auto end = left.find('+');
+    if (!read_part(left.substr(0, end), protect)) refuse(spec, "protect", kProtectValues);
+    more = end != std::string_view::npos;
+    left.remove_prefix(more ? end + 1 : left.size());
+  }
+  return protect;
+}
+
+void read_granularity(const PolicySpec& spec, Slots& slots) {
+  constexpr std::int64_t kLargestPage = 1 << 16;
+  const auto [name, value] = named_value(option(spec, "granularity"));
+  const bool page = name == "page";
+  const auto rows = page ? whole_number(value) : std::nullopt;
+  if (page && rows && *rows >= 1 && *rows <= kLargestPage) {
+    slots.granularity = Slots::Granularity::kPage;
+    slots.page_rows = *rows;
+  } else if (name == "layer" && value.empty()) {
+    slots.granularity = Slots::Granularity::kLayer;
+  } else if (name == "model" && value.empty()) {
+    slots.granularity = Slots::Granularity::kModel;
+  } else if (name != "head" || !value.empty()) {
+    refuse(spec, "granularity", kGranularityValues);
+  }
+}
+
+void read_split(const PolicySpec& spec, Slots& slots) {
+  const auto [name, value] = named_value(option(spec, "split"));
+  if (name == "file" && !value.empty()) {
+    slots.split = Slots::Split::kFile;
+    slots.split_file = value;
+  } else if (name == "adakv" && value.empty()) {
+    slots.split = Slots::Split::kAdaKv;
+  } else if (name == "pyramid" && value.empty()) {
+    slots.split = Slots::Split::kPyramid;
+  } else if (name != "uniform" || !value.empty()) {
+    refuse(spec, "split", kSplitValues);
+  }
+}
+
+void check_together(const PolicySpec& spec, const Slots& slots) {
+  const bool deals_within = slots.split == Slots::Split::kAdaKv;
+  const bool one_set = slots.granularity == Slots::Granularity::kModel && slots.split != Slots::Split::kUniform;
+  if ((deals_within && slots.joint()) || one_set)
+    throw UsageError(fmt::format(
+        "policy {}: granularity={} is one set of rows, among which split={} has nothing to deal out; "
+        "expected {}, or split=uniform",
+        spec.name, option(spec, "granularity"), option(spec, "split"),
+        deals_within ? "granularity=head" : "granularity=head, layer or page"));
+}
+
+// Rows of positions below `end`.
+std::int64_t rows_below(std::span<const std::int32_t> positions, std::int64_t end) {
+  return std::lower_bound(positions.begin(), positions.end(), end) - positions.begin();
+}
+
+}  // namespace
+
+const std::vector<OptionDefinition>& slot_options() {
+  static const std::vector<OptionDefinition> kOptions{
+      {"protect", "none|sinks:K+recent:R+boundaries:p", "none"},
+      {"granularity", "head|layer|page:ROWS|model", "head"},
+      {"split", "uniform|adakv|pyramid|file:PATH", "uniform"}};
+  return kOptions;
+}
+
+Slots read_slots(const PolicySpec& spec) {
+  Slots slots;
+  slots.protect = read_protection(spec);
+  read_granularity(spec, slots);
+  read_split(spec, slots);
+  check_together(spec, slots);
+  return slots;
+}
+
+bool Slots::due(std::span<const std::int64_t> n_rows, std::span<const std::int64_t> budgets) const {
+  if (split == Split::kAdaKv)
+    return std::reduce(n_rows.begin(), n_rows.end()) > std::reduce(budgets.begin(), budgets.end());
+  for (std::size_t head = 0; head < n_rows.size(); ++head)
+    if (n_rows[head] > most_rows(budgets[head], std::ssize(n_rows))) return true;
+  return false;
+}
+
+std::int64_t Slots::most_rows(std::int64_t budget, std::int64_t n_kv_heads) const {
+  if (granularity == Granularity::kPage) return std::max<std::int64_t>(1, budget / page_rows) * page_rows;
+  if (split != Split::kAdaKv) return budget;
+  const auto floor = static_cast<std::int64_t>(std::ceil(kAdaKvFloor * static_cast<double>(budget) - 1e-9));
+  return n_kv_heads * budget - (n_kv_heads - 1) * floor;
+}
+
+std::vector<std::int32_t> protected_rows(const Slots::Protection& protect, const LayerCut& cut,
+                                         std::span<const std::int32_t> positions, std::int64_t most) {
+  const auto n_rows = std::ssize(positions);
+  std::vector<std::int32_t> rows;
+  std::vector<bool> taken(positions.size());
+  const auto take = [&](std::int64_t row) {
+    if (row < 0 || taken[row] || std::ssize(rows) >= most) return;
+    taken[row] = true;
+    rows.push_back(static_cast<std::int32_t>(row));
+  };
+  const std::int64_t n_boundary = round_half_up(protect.boundaries, cut.nominal);
+  const std::int64_t n_first = std::max(rows_below(positions, protect.sinks),
+                                        rows_below(positions, (n_boundary + 1) / 2));
+  for (std::int64_t row = 0; row < n_first; ++row) take(row);
+  const std::int64_t n_recent = protect.recent.rows > 0
+                                    ? protect.recent.rows
+                                    : round_half_up(protect.recent.share, cut.nominal);
+  for (std::int64_t row = n_rows - 1; row >= std::max<std::int64_t>(0, n_rows - n_recent); --row) take(row);
+  const std::int64_t prompt_end = rows_below(positions, cut.n_prompt);
+  for (std::int64_t i = 1; i <= n_boundary / 2; ++i) take(prompt_end - i);
+  return rows;
+}
+
+std::vector<std::uint8_t> forced_rows(const Slots& slots, std::span<const std::int32_t> positions,
+                                      std::span<const std::uint8_t> by_policy, const LayerCut& cut,
+                                      std::int64_t most) {
+  std::vector<std::uint8_t> marks(positions.size());
+  const auto protect = protected_rows(slots.protect, cut, positions, most);
+  for (const std::int32_t row : protect) marks[row] = 1;
+  auto n_marked = std::ssize(protect);
+  for (auto row = std::ssize(marks) - 1; row >= 0 && n_marked < most; --row)
+    if (by_policy[row] != 0 && marks[row] == 0) {
+      marks[row] = 1;
+      ++n_marked;
+    }
+  return marks;
+}
+
+namespace {
+
+void require_finite_scores(std::span<const double> scores) {
+  for (std::size_t row = 0; row < scores.size(); ++row)
+    if (!std::isfinite(scores[row]))
+      throw InvalidInput(fmt::format(
+          "selection of rows: the score of row {} is {}; keys and attention weights must be finite", row,
+          scores[row]));
+}
+
+// A row of one of a layer's heads.
+struct HeadRow {
+  double score;
+  std::int32_t position;
+  std::int32_t head, row;
+
+  // The one that stays rather.
+  bool before(const HeadRow& other) const {
+    if (score != other.score) return score > other.score;
+    return position != other.position ? position < other.position : head < other.head;
+  }
+};
+
+// The best `n` of `rows` come first.
+void partition(std::vector<HeadRow>& rows, std::int64_t n) {
+  n = std::clamp<std::int64_t>(n, 0, std::ssize(rows));
+  std::nth_element(rows.begin(), rows.begin() + n, rows.end(),
+                   [](const HeadRow& a, const HeadRow& b) { return a.before(b); });
+}
+
+// AdaKV: each head keeps what is forced and its own best up to the floor; the layer's best rows fill the rest.
+std::vector<Selection> select_adakv(const Slots& slots, std::span<const RankedRows> heads,
+                                    const LayerCut& cut) {
+  std::vector<std::vector<std::uint8_t>> stays;
+  std::vector<HeadRow> open;
+  std::int64_t left = std::reduce(cut.budgets.begin(), cut.budgets.end());
+  for (std::size_t head = 0; head < heads.size(); ++head) {
+    const RankedRows& rows = heads[head];
+    require_finite_scores(rows.scores);
+    auto& marks = stays.emplace_back(forced_rows(slots, rows.positions, rows.forced, cut, cut.budgets[head]));
+    const auto n_forced = std::count(marks.begin(), marks.end(), std::uint8_t{1});
+    std::vector<HeadRow> own;
+    for (std::size_t row = 0; row < marks.size(); ++row)
+      if (marks[row] == 0)
+        own.push_back({rows.scores[row], rows.positions[row], static_cast<std::int32_t>(head),
+                       static_cast<std::int32_t>(row)});
+    const auto floor = static_cast<std::int64_t>(
+        std::ceil(kAdaKvFloor * static_cast<double>(cut.budgets[head]) - 1e-9));
+    const auto n_floor = std::clamp<std::int64_t>(floor - n_forced, 0, std::ssize(own));
+    partition(own, n_floor);
+    for (std::int64_t i = 0; i < n_floor; ++i) marks[own[i].row] = 1;
+    left -= n_forced + n_floor;
+    open.insert(open.end(), own.begin() + n_floor, own.end());
+  }
+  partition(open, left);
+  double least = std::numeric_limits<double>::quiet_NaN();
+  for (std::int64_t i = 0; i < std::min(left, std::ssize(open)); ++i) {
+    stays[open[i].head][open[i].row] = 1;
+    least = std::isnan(least) ? open[i].score : std::min(least, open[i].score);
+  }
+  std::vector<Selection> selections(heads.size());
+  for (std::size_t head = 0; head < heads.size(); ++head)
+    for (std::size_t row = 0; row < stays[head].size(); ++row) {
+      Selection& selection = selections[head];
+      if (stays[head][row] != 0) {
+        selection.retained.push_back(static_cast<std::int32_t>(row));
+        continue;
+      }
+      selection.evicted.push_back(static_cast<std::int32_t>(row));
+      selection.margin.push_back(static_cast<float>(least - heads[head].scores[row]));
+    }
+  return selections;
+}
+
+// Heads that are to hold the same rows, as one: the mean of their scores; forced is what all of them force.
+struct JointRows {
+  std::vector<double> scores;
+  std::vector<std::uint8_t> forced;
+  std::span<const std::int32_t> positions;
+
+  void add(const RankedRows& rows) {
+    if (positions.data() == nullptr) {
+      positions = rows.positions;
+      scores.assign(rows.scores.size(), 0);
+      forced.assign(rows.forced.begin(), rows.forced.end());
+    }
+    if (!std::ranges::equal(positions, rows.positions))
+      throw InvalidInput(fmt::format(
+          "selection of rows: heads that share one set hold {} and {} rows, or others; they must be the same",
+          positions.size(), rows.positions.size()));
+    for (std::size_t row = 0; row < scores.size(); ++row) {
+      scores[row] += rows.scores[row];
+      forced[row] = static_cast<std::uint8_t>(forced[row] != 0 && rows.forced[row] != 0);
+    }
+    ++n_heads;
+  }
+  RankedRows mean() {
+    for (double& score : scores) score /= n_heads;
+    return {scores, forced, positions};
+  }
+
+  double n_heads = 0;
+};
+
+// Rows [first, end) that are one page.
+struct Page {
+  std::size_t first, end;
+};
+
+std::vector<Page> pages_of(std::span<const std::int32_t> positions, std::int64_t page_rows) {
+  std::vector<Page> pages;
+  for (std::size_t row = 0; row < positions.size(); ++row) {
+    const bool same = row > 0 && positions[row] / page_rows == positions[row - 1] / page_rows;
+    if (same)
+      pages.back().end = row + 1;
+    else
+      pages.push_back({row, row + 1});
+  }
+  return pages;
+}
+
+// A page that is not full yet stays, since the next tokens go there; then those that hold the most important
+// of the protected rows, as many as there is room for.
+std::vector<std::uint8_t> forced_pages(const Slots& slots, const RankedRows& rows, const LayerCut& cut,
+                                       const std::vector<Page>& pages, std::int64_t n_stay) {
+  std::vector<std::uint8_t> marks(pages.size());
+  std::vector<std::size_t> page_of(rows.positions.size());
+  for (std::size_t page = 0; page < pages.size(); ++page)
+    std::fill(page_of.begin() + static_cast<std::ptrdiff_t>(pages[page].first),
+              page_of.begin() + static_cast<std::ptrdiff_t>(pages[page].end), page);
+  std::int64_t n_marked = 0;
+  const auto mark = [&](std::size_t page) {
+    if (marks[page] != 0 || n_marked == n_stay) return;
+    marks[page] = 1;
+    ++n_marked;
+  };
+  if ((rows.positions.back() + 1) % slots.page_rows != 0) mark(pages.size() - 1);
+  const auto n_rows = std::ssize(rows.positions);
+  for (const std::int32_t row : protected_rows(slots.protect, cut, rows.positions, n_rows)) mark(page_of[row]);
+  for (auto row = n_rows - 1; row >= 0; --row)
+    if (rows.forced[row] != 0) mark(page_of[row]);
+  return marks;
+}
+
+Selection select_pages(const Slots& slots, const RankedRows& rows, const LayerCut& cut,
+                       std::int64_t budget) {
+  const std::int64_t n_stay = std::max<std::int64_t>(1, budget / slots.page_rows);
+  const std::vector<Page> pages = pages_of(rows.positions, slots.page_rows);
+  std::vector<double> scores;
+  for (const Page& page : pages) {
+    const auto of_page = rows.scores.subspan(page.first, page.end - page.first);
+    scores.push_back(std::accumulate(of_page.begin(), of_page.end(), 0.0) /
+                     static_cast<double>(of_page.size()));
+  }
+  const Selection by_page = select_rows(scores, forced_pages(slots, rows, cut, pages, n_stay), n_stay);
+  Selection selection;
+  const auto add = [&](std::vector<std::int32_t>& to, std::int32_t page) {
+    for (std::size_t row = pages[page].first; row < pages[page].end; ++row)
+      to.push_back(static_cast<std::int32_t>(row));
+  };
+  for (const std::int32_t page : by_page.retained) add(selection.retained, page);
+  for (std::size_t i = 0; i < by_page.evicted.size(); ++i) {
+    add(selection.evicted, by_page.evicted[i]);
+    selection.margin.resize(selection.evicted.size(), by_page.margin[i]);
+  }
+  return selection;
+}
+
+Selection select_one(const Slots& slots, const RankedRows& rows, const LayerCut& cut, std::int64_t budget) {
+  if (slots.granularity == Slots::Granularity::kPage) return select_pages(slots, rows, cut, budget);
+  return select_rows(rows.scores, forced_rows(slots, rows.positions, rows.forced, cut, budget), budget);
+}
+
+}  // namespace
+
+std::vector<Selection> select_layer(const Slots& slots, std::span<const RankedRows> heads,
+                                    const LayerCut& cut) {
+  if (slots.split == Slots::Split::kAdaKv) return select_adakv(slots, heads, cut);
+  if (slots.joint()) {
+    JointRows all;
+    for (const RankedRows& rows : heads) all.add(rows);
+    return std::vector<Selection>(heads.size(), select_one(slots, all.mean(), cut, cut.budgets.front()));
+  }
+  std::vector<Selection> selections;
+  for (std::size_t head = 0; head < heads.size(); ++head)
+    selections.push_back(select_one(slots, heads[head], cut, cut.budgets[head]));
+  return selections;
+}
+
+std::vector<std::vector<Selection>> select_model(const Slots& slots,
+                                                 std::span<const std::vector<RankedRows>> layers,
+                                                 const LayerCut& cut) {
+  JointRows all;
+  for (const auto& heads : layers)
+    for (const RankedRows& rows : heads) all.add(rows);
+  const Selection selection = select_one(slots, all.mean(), cut, cut.budgets.front());
+  std::vector<std::vector<Selection>> selections;
+  for (const auto& heads : layers) selections.emplace_back(heads.size(), selection);
+  return selections;
+}
+
+namespace {
+
+// Floors and, where they leave something of `total`, one more for the largest remainders, of equal ones the
+// first; what would have none has one of the largest.
+template <typename T>
+std::vector<std::int64_t> rounded(std::vector<std::int64_t> dealt, const std::vector<T>& remainders,
+                                  std::int64_t total) {
+  std::vector<std::size_t> order(dealt.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
+  const std::int64_t left = total - std::reduce(dealt.begin(), dealt.end());
+  for (std::int64_t i = 0; i < left; ++i) ++dealt[order[i % std::ssize(order)]];
+  for (auto none = std::ranges::find(dealt, 0); none != dealt.end(); none = std::ranges::find(dealt, 0)) {
+    --*std::ranges::max_element(dealt);
+    ++*none;
+  }
+  return dealt;
+}
+
+}  // namespace
+
+// In units of 1/(20 (n_layers - 1)) rows, which are whole numbers.
+std::vector<std::int64_t> pyramid_budgets(std::int64_t n_layers, std::int64_t budget, std::int64_t w,
+                                          std::int64_t n_prompt) {
+  constexpr std::int64_t kSteepness = 20;  // PyramidKV's beta
+  w = std::min(w, budget);
+  if (n_layers == 1) return {budget};
+  const std::int64_t free = budget - w, steps = n_layers - 1, unit = kSteepness * steps;
+  const std::int64_t first = std::min((2 * kSteepness - 1) * free, kSteepness * std::max<std::int64_t>(0, n_prompt - w));
+  const std::int64_t last = 2 * kSteepness * free - first;
+  std::vector<std::int64_t> floors, remainders;
+  for (std::int64_t layer = 0; layer < n_layers; ++layer) {
+    const std::int64_t exact = unit * w + first * steps - layer * (first - last);
+    floors.push_back(exact / unit);
+    remainders.push_back(exact % unit);
+  }
+  return rounded(std::move(floors), remainders, n_layers * budget);
+}
+
+std::vector<std::int64_t> dealt_out(std::span<const double> weights, std::int64_t budget) {
+  const std::int64_t total = std::ssize(weights) * budget;
+  const double sum = std::reduce(weights.begin(), weights.end());
+  std::vector<std::int64_t> floors;
+  std::vector<double> remainders;
+  for (const double weight : weights) {
+    const double exact = weight / sum * static_cast<double>(total);
+    floors.push_back(static_cast<std::int64_t>(std::floor(exact + 1e-9)));
+    remainders.push_back(exact - static_cast<double>(floors.back()));
+  }
+  return rounded(std::move(floors), remainders, total);
+}
+
+}  // namespace keyscope::analysis

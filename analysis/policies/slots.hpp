@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/policies/policy.hpp"
+#include "analysis/policies/row_selection.hpp"
+
+namespace keyscope::analysis {
+
+// What an eviction method decides beside its score, each by itself and the same for every scorer:
+//   protect=      which rows stay whatever they score, counted within N; parts are joined by `+`
+//     none
+//     sinks:K       those at positions below K
+//     recent:R      the last R, a count or a share of N
+//     boundaries:p  round(p·N) rows, the greater half at the beginning of the text, the others at the end of
+//                   its prompt, or what has been read of it
+//   granularity=  what lives and dies together
+//     head          every KV head has a set of its own
+//     layer         one set for all KV heads of a layer, by the mean of their scores
+//     page:16       likewise, in runs of 16 consecutive positions, by the mean over their rows: what an engine
+//                   with pages of so many rows can free
+//     model         one set for all layers, by the mean over all of them
+//   split=        how N is dealt out
+//     uniform       N to every KV head
+//     adakv         the best of a layer's rows, whichever head has them, a fifth of N to each (AdaKV, arXiv
+//                   2407.11550)
+//     pyramid       fewer rows from layer to layer (PyramidKV, arXiv 2406.02069)
+//     file:PATH     by weights of its user's own: a number for each layer, or one for each KV head of each
+// At `none`, `head` and `uniform` a policy is what its scorer says.
+struct Slots {
+  struct Protection {
+    std::int64_t sinks = 0;
+    Budget recent = {};
+    double boundaries = 0;
+
+    bool any() const { return sinks > 0 || recent.is_given() || boundaries > 0; }
+  };
+  enum class Granularity { kHead, kLayer, kPage, kModel };
+  enum class Split { kUniform, kAdaKv, kPyramid, kFile };
+
+  Protection protect = {};
+  Granularity granularity = Granularity::kHead;
+  std::int64_t page_rows = 1;  // of kPage
+  Split split = Split::kUniform;
+  std::string split_file = {};  // of kFile
+
+  // Whether every KV head is cut by its own scores and the scorer's own forced rows alone.
+  bool neutral() const {
+    return !protect.any() && granularity == Granularity::kHead && split != Split::kAdaKv;
+  }
+  // Whether layers have budgets of their own.
+  bool splits_layers() const { return split == Split::kPyramid || split == Split::kFile; }
+  // Whether all KV heads of a layer hold the same rows.
+  bool joint() const { return granularity != Granularity::kHead; }
+
+  // Whether a layer that holds so many rows is to be cut; n_rows, budgets: of each KV head.
+  bool due(std::span<const std::int64_t> n_rows, std::span<const std::int64_t> budgets) const;
+  // Rows that a KV head with this budget may come to hold after it was cut.
+  std::int64_t most_rows(std::int64_t budget, std::int64_t n_kv_heads) const;
+};
+
+// The options that every scorer takes, as `keyscope capture --help` lists them.
+const std::vector<OptionDefinition>& slot_options();
+
+// Reads them of a spec; those that it does not have are neutral.
+//   throws UsageError naming policy, key, what was found and what is accepted, and where two exclude each
+//   other
+Slots read_slots(const PolicySpec& spec);
+
+// A KV head's rows as its policy ranks them.
+struct RankedRows {
+  std::span<const double> scores;             // (n_rows), finite
+  std::span<const std::uint8_t> forced;       // (n_rows) what the policy itself forces
+  std::span<const std::int32_t> positions;    // (n_rows), ascending
+};
+
+// By how much a layer is cut.
+struct LayerCut {
+  std::span<const std::int64_t> budgets;  // (n_kv_heads) rows that stay
+  std::int64_t nominal = 0;               // N, which shares are of
+  std::int64_t n_prompt = std::numeric_limits<std::int64_t>::max();  // positions from here on were generated
+};
+
+// Rows that are protected, at most `most` of them, the most important first: sinks, the boundary at the
+// beginning, the recent ones from the newest back, the boundary at the prompt's end.
+std::vector<std::int32_t> protected_rows(const Slots::Protection& protect, const LayerCut& cut,
+                                         std::span<const std::int32_t> positions, std::int64_t most);
+
+// Marks of the rows that stay whatever they score, at most `most`: what is protected, and then what the
+// policy itself forces, the newest first.
+std::vector<std::uint8_t> forced_rows(const Slots& slots, std::span<const std::int32_t> positions,
+                                      std::span<const std::uint8_t> by_policy, const LayerCut& cut,
+                                      std::int64_t most);
+
+// Which rows of a layer's KV heads stay. Ties go to the lower position, then to the lower head. A margin is
+// what the score, that of all heads or of a page where these are one, lacked to the least that was kept for
+// its score; under `adakv` to the least of the whole layer.
+//   throws InvalidInput where scores are not finite, or heads that are to be one hold different rows
+std::vector<Selection> select_layer(const Slots& slots, std::span<const RankedRows> heads,
+                                    const LayerCut& cut);
+
+// The same of all layers at once, where they have one set: [n_layers][n_kv_heads].
+//   budgets of the cut: of any one head
+std::vector<std::vector<Selection>> select_model(const Slots& slots,
+                                                 std::span<const std::vector<RankedRows>> layers,
+                                                 const LayerCut& cut);
+
+// N of each layer, whose sum is n_layers · N: from w + a evenly down to w + b, where a = 39/20 (N - w), but no
+// more than the prompt's other rows, and b = 2 (N - w) - a.
+//   w: rows that every layer protects
+std::vector<std::int64_t> pyramid_budgets(std::int64_t n_layers, std::int64_t budget, std::int64_t w,
+                                          std::int64_t n_prompt);
+
+// Whole numbers in the ratio of the weights, each at least 1, whose sum is n · budget: what is left over goes
+// to the largest remainders, of equal ones the first.
+//   weights: finite, above 0
+std::vector<std::int64_t> dealt_out(std::span<const double> weights, std::int64_t budget);
+
+}  // namespace keyscope::analysis

@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <memory>
+#include <vector>
+
+#include <Eigen/Core>
+
+#include "analysis/policies/registry.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+// Distances ahead that a row is weighed at: 2^0 … 2^16.
+constexpr int kOffsets = 17;
+
+Eigen::ArrayXd z_scores(const Eigen::ArrayXd& x) {
+  constexpr double kLeastDeviation = 1e-6;
+  const Eigen::ArrayXd centred = x - x.mean();
+  return centred / std::max(std::sqrt(centred.square().mean()), kLeastDeviation);
+}
+
+class TriAttention final : public Policy {
+ public:
+  explicit TriAttention(bool by_mean) : by_mean_(by_mean) {}
+
+  PolicyNeeds needs() const override {
+    PolicyNeeds needs;
+    needs.rotation = needs.query_moments = true;
+    return needs;
+  }
+
+  void score(const PolicyInput& input, std::span<double> scores) const override {
+    Eigen::Map<Eigen::ArrayXd> all(scores.data(), std::ssize(scores));
+    const RowMatrixD keys = unrotated(input.keys, input.positions, *input.rotation);
+    const Spectrum spectrum(*input.rotation, keys.cols(), input.positions);
+    bool first = true;
+    for (const QueryMoments& moments : input.query_moments) {
+      const Eigen::ArrayXd own = spectrum.scores(keys, moments);
+      if (by_mean_)
+        all = first ? own : Eigen::ArrayXd(all + own);
+      else
+        all = first ? z_scores(own) : Eigen::ArrayXd(all.max(z_scores(own)));
+      first = false;
+    }
+    if (by_mean_) all /= static_cast<double>(input.query_moments.size());
+  }
+
+ private:
+  // The mean over the offsets of cos((t + o - p)ω_f + φ) is Re(e^{iφ} W_f(p)), whatever the query head.
+  class Spectrum {
+   public:
+    Spectrum(const Rotation& rotation, Eigen::Index d, std::span<const std::int32_t> positions)
+        : rotation_(rotation), d_(d), waves_(std::ssize(positions), rotation.n_pairs()) {
+      const double last = positions.back();
+      for (Eigen::Index pair = 0; pair < rotation.n_pairs(); ++pair) {
+        const double frequency = rotation.frequencies[pair];
+        std::complex<double> mean = 0;
+        for (int i = 0; i < kOffsets; ++i) mean += std::polar(1.0, std::ldexp(frequency, i));
+        mean /= kOffsets;
+        for (Eigen::Index row = 0; row < waves_.rows(); ++row)
+          waves_(row, pair) = mean * std::polar(1.0, (last - positions[row]) * frequency);
+      }
+    }
+
+    // Σ_f |E q_f||k_f| cos(…) + Σ_f (E|q_f| - |E q_f|)|k_f|; coordinates that do not turn have one phase.
+    Eigen::ArrayXd scores(const RowMatrixD& keys, const QueryMoments& moments) const {
+      const Eigen::VectorXd mean = moments.mean(), moduli = moments.mean_moduli();
+      Eigen::ArrayXd sums = Eigen::ArrayXd::Zero(keys.rows());
+      for (Eigen::Index pair = 0; pair < rotation_.n_pairs(); ++pair) {
+        const Eigen::Index a = rotation_.first_of(pair), b = rotation_.second_of(pair);
+        const std::complex<double> q(mean[a], mean[b]);
+        const double rest = moduli[pair] - std::abs(q);
+        for (Eigen::Index row = 0; row < keys.rows(); ++row) {
+          const std::complex<double> k(keys(row, a), keys(row, b));
+          sums[row] += (q * std::conj(k) * waves_(row, pair)).real() + rest * std::abs(k);
+        }
+      }
+      for (Eigen::Index still = 2 * rotation_.n_pairs(); still < d_; ++still)
+        sums += mean[still] * keys.col(still).array() +
+                (moduli[still - rotation_.n_pairs()] - std::abs(mean[still])) * keys.col(still).array().abs();
+      return sums;
+    }
+
+   private:
+    const Rotation& rotation_;
+    Eigen::Index d_;
+    Eigen::MatrixXcd waves_;  // (n_rows, n_pairs)
+  };
+
+  bool by_mean_;
+};
+
+std::unique_ptr<Policy> make_triattention(const PolicySpec& spec) {
+  return std::make_unique<TriAttention>(read_choice(spec, "group", {"max", "mean"}) == 1);
+}
+
+}  // namespace
+
+PolicyDefinition triattention_definition() {
+  return {"triattention",
+          "rows that the mean query meets at distances to come, by their phases, stay (TriAttention)",
+          {{"group", "max|mean", "max"}},
+          make_triattention};
+}
+
+}  // namespace keyscope::analysis

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/policies/policy.hpp"
+#include "capture/model/config.hpp"
+
+namespace keyscope::capture {
+
+// A number for every layer's KV heads, out of JSON that has one entry per layer: a number, or a list of one
+// per KV head.
+//   where: the file, which messages name
+//   returns (n_layers · n_kv_heads); what a layer's heads leave over repeats its last
+//   throws FileError where it has another shape, or a number is not above 0
+std::vector<double> head_numbers(std::string_view json, const std::string& where, const ModelConfig& config);
+
+// What each layer's KV heads keep where a policy's `split` deals N out among layers: over those that it
+// evicts, N on average.
+//   returns (n_layers · n_kv_heads); nothing where all have N
+//   throws FileError on a file of weights that cannot be read or does not fit the model; UsageError where it
+//   gives heads that have one set of rows different weights
+std::vector<std::int64_t> split_budgets(const ModelConfig& config, const analysis::Policy& policy,
+                                        std::int64_t budget, std::int64_t n_prompt);
+
+// Rows up to which no KV head is cut under these budgets, as split_budgets gives them.
+std::int64_t rows_uncut(const analysis::Policy& policy, const std::vector<std::int64_t>& budgets,
+                        std::int64_t budget);
+
+// Whether a policy and a budget fit the model.
+//   throws UsageError where they do not, saying what would
+void check_slots(const ModelConfig& config, const analysis::PolicySpec& spec, const analysis::Policy& policy,
+                 std::int64_t budget);
+
+}  // namespace keyscope::capture

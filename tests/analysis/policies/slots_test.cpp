@@ -1,0 +1,226 @@
+#include "analysis/policies/slots.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/policies/registry.hpp"
+#include "base/errors.hpp"
+#include "tests/support/goldens.hpp"
+
+namespace keyscope::analysis {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using nlohmann::json;
+using Rows = std::vector<std::int32_t>;
+
+Slots slots_of(const std::string& options) { return read_slots(parse_policy("keydiff:" + options)); }
+
+TEST(Slots, AreReadOfEveryScorer) {
+  for (const auto& entry : registered_policies()) {
+    if (entry.name == "none") continue;
+    const auto policy =
+        make_policy(parse_policy(entry.name + ":protect=sinks:4+recent:0.1+boundaries:20%,granularity=page:16"), 0);
+    const Slots& slots = policy->slots();
+    EXPECT_EQ(slots.protect.sinks, 4);
+    EXPECT_EQ(slots.protect.recent.share, 0.1);
+    EXPECT_EQ(slots.protect.boundaries, 0.2);
+    EXPECT_EQ(slots.granularity, Slots::Granularity::kPage);
+    EXPECT_EQ(slots.page_rows, 16);
+    EXPECT_FALSE(slots.neutral());
+    EXPECT_TRUE(make_policy(parse_policy(entry.name), 0)->slots().neutral());
+  }
+}
+
+TEST(Slots, MayBeWrittenWithEqualsSigns) {
+  const Slots slots = slots_of("protect=sinks=4+recent=64,granularity=page=8");
+  EXPECT_EQ(slots.protect.sinks, 4);
+  EXPECT_EQ(slots.protect.recent.rows, 64);
+  EXPECT_EQ(slots.page_rows, 8);
+}
+
+TEST(Slots, RefusalsNameWhatIsAccepted) {
+  const auto expect = [](const char* options, const char* found, const char* accepted) {
+    EXPECT_THAT([&] { slots_of(options); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr(found), HasSubstr(accepted))))
+        << options;
+  };
+  for (const char* text : {"protect=", "protect=sinks", "protect=sinks:", "protect=sinks:-1", "protect=sinks:4+",
+                           "protect=recent:1.5", "protect=recent:10rows", "protect=boundaries:64",
+                           "protect=boundaries:1.1", "protect=none+sinks:4", "protect=first:4"})
+    expect(text, text, "sinks:K, recent:R and boundaries:p");
+  for (const char* text : {"granularity=", "granularity=page", "granularity=page:0", "granularity=page:x",
+                           "granularity=heads", "granularity=layer:2"})
+    expect(text, text, "head, layer, page:ROWS, model");
+  for (const char* text : {"split=", "split=even", "split=file", "split=file:", "split=adakv:2"})
+    expect(text, text, "uniform, adakv, pyramid, file:PATH");
+  expect("granularity=layer,split=adakv", "granularity=layer", "granularity=head");
+  expect("granularity=model,split=pyramid", "split=pyramid", "split=uniform");
+  EXPECT_THROW(parse_policy("none:protect=sinks:4"), UsageError);
+}
+
+// One of the goldens' cases, as NumPy has it.
+struct Golden {
+  explicit Golden(const json& from)
+      : positions(from.at("positions")), n_prompt(from.at("n_prompt")), forced(positions.size()) {
+    for (const json& layer : from.at("scores")) scores.push_back(layer.get<std::vector<std::vector<double>>>());
+  }
+
+  std::vector<std::vector<RankedRows>> rows() const {
+    std::vector<std::vector<RankedRows>> layers;
+    for (const auto& layer : scores) {
+      auto& heads = layers.emplace_back();
+      for (const auto& head : layer) heads.push_back({head, forced, positions});
+    }
+    return layers;
+  }
+
+  Rows positions;
+  std::int64_t n_prompt;
+  std::vector<std::uint8_t> forced;
+  std::vector<std::vector<std::vector<double>>> scores;  // [layer][head][row]
+};
+
+Rows at(const Rows& positions, const Rows& rows) {
+  Rows found;
+  for (const std::int32_t row : rows) found.push_back(positions[row]);
+  return found;
+}
+
+// Whether a selection is one of all rows: none missing, none twice.
+void expect_whole(const Selection& selection, std::size_t n_rows) {
+  Rows all = selection.retained;
+  all.insert(all.end(), selection.evicted.begin(), selection.evicted.end());
+  std::ranges::sort(all);
+  Rows expected(n_rows);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+  EXPECT_EQ(selection.margin.size(), selection.evicted.size());
+}
+
+TEST(Slots, KeepTheRowsThatNumPyKeeps) {
+  int n_compared = 0;
+  for (const json& from : read_goldens("../policies/goldens/slots.json", "cases")) {
+    const Golden golden(from);
+    const auto layers = golden.rows();
+    const std::size_t n_rows = golden.positions.size();
+    for (const json& policy : from.at("policies")) {
+      if (policy.at("split") == "cake") continue;
+      const Slots slots = slots_of("protect=" + policy.at("protect").get<std::string>() +
+                                   ",granularity=" + policy.at("granularity").get<std::string>() +
+                                   ",split=" + policy.at("split").get<std::string>());
+      const std::int64_t nominal = policy.at("budget");
+      const std::vector<std::int64_t> budgets = policy.at("budgets");
+      const LayerCut all{.budgets = {}, .nominal = nominal, .n_prompt = golden.n_prompt};
+      EXPECT_EQ(at(golden.positions, protected_rows(slots.protect, all, golden.positions, nominal)),
+                policy.at("protected").get<Rows>());
+      if (slots.split == Slots::Split::kPyramid) {
+        const auto w = std::ssize(policy.at("protected").get<Rows>());
+        EXPECT_EQ(pyramid_budgets(std::ssize(budgets), nominal, w, golden.n_prompt), budgets);
+      }
+      std::vector<std::vector<Selection>> selections;
+      for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+        const std::vector<std::int64_t> own(layers[layer].size(), budgets[layer]);
+        selections.push_back(select_layer(slots, layers[layer], {own, nominal, golden.n_prompt}));
+      }
+      if (slots.granularity == Slots::Granularity::kModel)
+        selections = select_model(slots, layers, {budgets, nominal, golden.n_prompt});
+      for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+        if (static_cast<std::int64_t>(n_rows) <= budgets[layer]) continue;
+        for (std::size_t head = 0; head < layers[layer].size(); ++head) {
+          const json& expected = policy.at("retained").at(layer);
+          EXPECT_EQ(at(golden.positions, selections[layer][head].retained),
+                    (slots.joint() ? expected : expected.at(head)).get<Rows>())
+              << from.at("name") << ' ' << policy.at("protect") << ' ' << policy.at("granularity") << ' '
+              << policy.at("split") << " N = " << nominal << ", layer " << layer << ", head " << head;
+          expect_whole(selections[layer][head], n_rows);
+          ++n_compared;
+        }
+      }
+    }
+  }
+  EXPECT_GT(n_compared, 4000);
+}
+
+std::vector<double> draws(std::int64_t n, std::uint64_t seed) {
+  std::vector<double> scores;
+  for (std::int64_t i = 0; i < n; ++i) scores.push_back(uniform_draw(seed, 0, 0, static_cast<std::int32_t>(i)));
+  return scores;
+}
+
+TEST(Slots, NeutralOnesKeepWhatTheScorerKeeps) {
+  Rows positions(90);
+  std::iota(positions.begin(), positions.end(), 7);
+  std::vector<std::uint8_t> forced(90);
+  forced[3] = forced[80] = 1;
+  const std::vector<double> a = draws(90, 1), b = draws(90, 2);
+  const std::vector<RankedRows> heads{{a, forced, positions}, {b, forced, positions}};
+  const std::vector<std::int64_t> budgets{20, 31};
+  const auto selections = select_layer(Slots(), heads, {budgets, 31});
+  for (std::size_t head = 0; head < heads.size(); ++head) {
+    const Selection own = select_rows(heads[head].scores, forced, budgets[head]);
+    EXPECT_EQ(selections[head].retained, own.retained);
+    EXPECT_EQ(selections[head].margin, own.margin);
+  }
+}
+
+TEST(Slots, AdaKvMarginsAreOfTheWholeLayer) {
+  const Rows positions{0, 1, 2, 3, 4};
+  const std::vector<std::uint8_t> forced(5);
+  const std::vector<double> high{9, 8, 7, 6, 5}, low{1, 0.5, 0.25, 0.125, 0};
+  const std::vector<RankedRows> heads{{high, forced, positions}, {low, forced, positions}};
+  const std::vector<std::int64_t> budgets{3, 3};
+  const auto selections = select_layer(slots_of("split=adakv"), heads, {budgets, 3});
+  EXPECT_THAT(selections[0].retained, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(selections[1].retained, ElementsAre(0));  // its floor: a fifth of 3, rounded up
+  EXPECT_THAT(selections[1].margin, ElementsAre(4.5F, 4.75F, 4.875F, 5.0F));
+}
+
+TEST(Slots, APageThatIsBeingFilledStays) {
+  Rows positions(37);
+  std::iota(positions.begin(), positions.end(), 0);
+  const std::vector<std::uint8_t> forced(37);
+  std::vector<double> scores(37, 0);
+  std::fill(scores.begin(), scores.begin() + 16, 1);
+  std::fill(scores.begin() + 32, scores.end(), -1);
+  const std::vector<RankedRows> heads{{scores, forced, positions}};
+  const std::vector<std::int64_t> budgets{40};
+  const auto selection = select_layer(slots_of("granularity=page:16"), heads, {budgets, 40}).front();
+  EXPECT_EQ(selection.retained.size(), 21u);
+  EXPECT_EQ(selection.retained.back(), 36);
+  EXPECT_THAT(selection.evicted, testing::Each(testing::AllOf(testing::Ge(16), testing::Lt(32))));
+  EXPECT_EQ(selection.margin.front(), 1);  // to the page that was kept for its score
+  const Slots slots = slots_of("granularity=page:16");
+  const std::vector<std::int64_t> full{32}, more{33};
+  EXPECT_FALSE(slots.due(full, budgets));
+  EXPECT_TRUE(slots.due(more, budgets));
+}
+
+TEST(Slots, HeadsOfOneSetMustHoldTheSameRows) {
+  const Rows positions{0, 1, 2}, others{0, 1, 3};
+  const std::vector<std::uint8_t> forced(3);
+  const std::vector<double> scores{3, 2, 1};
+  const std::vector<RankedRows> heads{{scores, forced, positions}, {scores, forced, others}};
+  const std::vector<std::int64_t> budgets{2, 2};
+  EXPECT_THROW(select_layer(slots_of("granularity=layer"), heads, {budgets, 2}), InvalidInput);
+}
+
+TEST(Slots, WeightsAreDealtOutWhole) {
+  const std::vector<double> even{1, 1, 1}, steep{1, 1000, 1}, thirds{1, 2, 3};
+  EXPECT_THAT(dealt_out(even, 5), ElementsAre(5, 5, 5));
+  EXPECT_THAT(dealt_out(steep, 5), ElementsAre(1, 13, 1));
+  EXPECT_THAT(dealt_out(thirds, 4), ElementsAre(2, 4, 6));
+}
+
+}  // namespace
+}  // namespace keyscope::analysis
