@@ -1,11 +1,14 @@
 """Block inference with eviction, once more and as plainly as possible: NumPy, float64, loops.
 
 Written from the definitions (policies and block schedule of the documentation), not from the C++ code; shares nothing
-with it. What a layer computes of a token stands in reference_models.py and reference_mixtures.py.
+with it. What a layer computes of a token stands in reference_models.py and reference_mixtures.py, how rows are
+scored in block_scorers.py, and which of them stay by that in block_slots.py.
 """
 
+import block_slots  # before NumPy: it pins its threads
 import numpy as np
 
+from block_scorers import scores_and_forced
 from reference_models import Llama
 
 
@@ -73,78 +76,6 @@ class Rounding:
             head.rounded[first:first + GROUP] = [True] * GROUP
 
 
-def keydiff_scores(keys, options):
-    keys = np.array(keys)
-    unit = keys / np.linalg.norm(keys, axis=1, keepdims=True)
-    anchor = {"mean": keys.mean(0), "normalized-mean": unit.mean(0), "median": np.median(keys, axis=0)}[
-        options.get("anchor", "mean")]
-    return -(unit @ anchor) / np.linalg.norm(anchor)
-
-
-def to_digits(value, digits):
-    return float(f"{value:.{digits - 1}e}")
-
-
-def greedy_log_det(keys, ridge):
-    """What each row raises log det(lambda I + sum k k^T) by when it is taken, always the best one next."""
-    keys = np.array(keys)
-    m = ridge * (keys ** 2).mean() * np.eye(keys.shape[1])
-    gains, left = np.zeros(len(keys)), list(range(len(keys)))
-    while left:
-        before = np.linalg.slogdet(m)[1]
-        raised = [np.linalg.slogdet(m + np.outer(keys[j], keys[j]))[1] - before for j in left]
-        best = left[int(np.argmax(raised))]
-        gains[best] = max(raised)
-        m += np.outer(keys[best], keys[best])
-        left.remove(best)
-    return gains
-
-
-def pooled(sums, kernel):
-    padded = np.concatenate([np.zeros(kernel // 2), sums, np.zeros(kernel // 2)])
-    return np.array([padded[i:i + kernel].sum() / kernel for i in range(len(sums))])
-
-
-def scores_and_forced(case, head, last_group, last_layer, window_sums):
-    """Scores of the rows of one head, and which of them stay whatever they score."""
-    options, n = case["options"], len(head.positions)
-    forced = np.zeros(n, bool)
-    if case["policy"] == "keydiff":
-        scores = keydiff_scores(head.keys, options)
-        recent = int(np.floor(float(options.get("recent", 0)) * case["budget"] + 0.5))
-        forced[n - min(recent, n):] = True
-    elif case["policy"] == "sink":
-        scores = np.array(head.positions, float)
-        first = [i for i, p in enumerate(head.positions) if p < int(options.get("first", 4))]
-        forced[first[:case["budget"]]] = True
-    elif case["policy"] == "tova":
-        scores = last_layer if options.get("heads", "group") == "all" else last_group
-    elif case["policy"] == "h2o":
-        scores = np.array(head.received)
-        if int(options.get("normalize", 0)):
-            scores = scores / np.array(head.seen_by)
-        recent = int(np.floor(float(options.get("recent", 0)) * case["budget"] + 0.5))
-        forced[n - min(recent, n):] = True
-    elif case["policy"] == "snapkv":
-        scores = pooled(window_sums, int(options.get("kernel", 7)))
-        forced[n - min(int(options.get("recent", 32)), case["budget"]):] = True
-    elif case["policy"] == "l2norm":
-        scores = np.array([-to_digits(np.linalg.norm(k), 5) for k in head.keys])
-    elif case["policy"] == "manifold":
-        scores = np.linalg.norm(np.array(head.keys) - np.mean(head.keys, axis=0), axis=1)
-    elif case["policy"] == "cur":
-        scores = (np.array(head.keys) ** 2).sum(1) * (np.array(head.values) ** 2).sum(1)
-    elif case["policy"] == "leverage":
-        keys = np.array(head.keys)
-        u, sigma, _ = np.linalg.svd(keys, full_matrices=False)
-        scores = (u[:, sigma ** 2 > 1e-10 * sigma.max() ** 2] ** 2).sum(1)
-    elif case["policy"] == "logdet":
-        scores = greedy_log_det(head.keys, float(options.get("ridge", 1)))
-    else:
-        raise ValueError(case["policy"])
-    return scores, forced
-
-
 def gini(amounts):
     """Half the mean absolute difference of all pairs, relative to the mean."""
     return float(np.abs(np.subtract.outer(amounts, amounts)).mean() / 2 / amounts.mean())
@@ -178,6 +109,9 @@ class Run:
         self.received_by_head, self.entropy = np.zeros(by_head), np.zeros(by_head)
         self.position, self.block, self.smallest_gap = 0, 0, np.inf
         self.rounding = Rounding(*case["cache"]) if "cache" in case else None
+        own = [layer for layer in range(model.n_layers) if model.attends(layer) and model.lender(layer) == layer]
+        self.budgets = dict(zip(own, block_slots.layer_budgets(
+            case["options"], case["budget"], len(case["prompt"]), len(own))))
 
     def attend(self, layer, queries, start, prompt):
         """Every query of the block over the rows at or before it, within the layer's sliding window.
@@ -227,29 +161,55 @@ class Run:
             for h in range(g * m.group(layer), (g + 1) * m.group(layer)):
                 last[h] = last[h][kept]
 
-    def evict(self, layer, last, window_sums, n_new):
+    def decide_together(self):
+        """The (layer, head)s of every choice, in lists, of layers that have rows of their own to drop."""
+        granularity, split = self.slots()
+        heads = [[(layer, g) for g in range(len(self.cache[layer]))] for layer, *_ in self.leaving
+                 if layer >= int(self.case["options"].get("skip", 0))]
+        if granularity == "model":
+            return [sum(heads, [])]
+        return heads if granularity != "head" or split == "adakv" else [[one] for one in sum(heads, [])]
+
+    def slots(self):
+        return self.case["options"].get("granularity", "head"), self.case["options"].get("split", "uniform")
+
+    def budget(self, layer, g):
+        return self.case["budgets"][layer][g] if "budgets" in self.case else self.budgets[layer]
+
+    def evict(self, n_new):
         m, case = self.m, self.case
-        if case["policy"] == "none" or layer < int(case["options"].get("skip", 0)):
+        if case["policy"] == "none":
             return
         if case.get("oracle") and self.position + n_new < len(case["prompt"]):
             return
-        layer_mean = np.mean(last, axis=0) if len({len(w) for w in last}) == 1 else None
-        for g, head in enumerate(self.cache[layer]):
-            budget = case["budgets"][layer][g] if "budgets" in case else case["budget"]
-            if len(head.positions) <= budget:
+        seen = {layer: rest for layer, *rest in self.leaving}
+        for members in self.decide_together():
+            heads, budget = [self.cache[layer][g] for layer, g in members], self.budget(*members[0])
+            if not block_slots.exceeds([len(head.positions) for head in heads], budget, *self.slots()):
                 continue
-            group_mean = np.mean(last[g * m.group(layer):(g + 1) * m.group(layer)], axis=0)
-            scores, forced = scores_and_forced(case | {"budget": budget}, head, group_mean, layer_mean, window_sums[g])
-            order = sorted(range(len(scores)), key=lambda j: (not forced[j], -scores[j], j))
-            kept, gone = sorted(order[:budget]), order[budget:]
-            free = [scores[j] for j in kept if not forced[j]]
-            if free:
-                gap = min(free) - max(scores[j] for j in gone)
-                self.smallest_gap = min(self.smallest_gap, gap / max(abs(min(free)), 1e-300))
-            for j in gone:
+            scores, first = [], []
+            for (layer, g), head in zip(members, heads):
+                last, window_sums = seen[layer]
+                layer_mean = np.mean(last, axis=0) if len({len(w) for w in last}) == 1 else None
+                group_mean = np.mean(last[g * m.group(layer):(g + 1) * m.group(layer)], axis=0)
+                own, forced = scores_and_forced(case | {"budget": budget}, head, group_mean, layer_mean, window_sums[g])
+                scores.append(own)
+                first.append(block_slots.rows_ahead(case["options"], head.positions, len(case["prompt"]),
+                                                    case["budget"], np.flatnonzero(forced)[::-1].tolist(), budget))
+            self.take_away(members, block_slots.choose(scores, first, budget, [head.positions for head in heads],
+                                                       *self.slots()))
+
+    def take_away(self, members, choice):
+        for lowest, best_gone in choice.calls:
+            if lowest is not None and best_gone is not None:
+                gap = (lowest - best_gone) / max(abs(lowest), 1e-300)
+                self.smallest_gap = min(self.smallest_gap, gap)
+        for (layer, g), kept, scores in zip(members, choice.kept, choice.judged):
+            head = self.cache[layer][g]
+            for j in set(range(len(head.positions))) - set(kept):
                 self.evicted_at[layer, g, head.positions[j]] = self.block
-                if free:
-                    self.margin[layer, g, head.positions[j]] = min(free) - scores[j]
+                if choice.lowest is not None:
+                    self.margin[layer, g, head.positions[j]] = choice.lowest - scores[j]
             for rows in head.lists():
                 rows[:] = [rows[j] for j in kept]
 
@@ -299,7 +259,7 @@ class Run:
             hidden = [m.finish_layer(layer, x, out, token) for x, out, token in zip(hidden, given, ids)]
         for layer, last, window_sums in self.leaving:
             self.drop_past_window(layer, last, window_sums, self.position + len(ids))
-            self.evict(layer, last, window_sums, len(ids))
+        self.evict(len(ids))
         self.position += len(ids)
         self.block += 1
         return hidden[-1]

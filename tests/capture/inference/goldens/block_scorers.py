@@ -1,0 +1,75 @@
+"""How rows of one head are scored, and which of them stay whatever they score: NumPy, float64, loops."""
+
+import numpy as np
+
+
+def keydiff_scores(keys, options):
+    keys = np.array(keys)
+    unit = keys / np.linalg.norm(keys, axis=1, keepdims=True)
+    anchor = {"mean": keys.mean(0), "normalized-mean": unit.mean(0), "median": np.median(keys, axis=0)}[
+        options.get("anchor", "mean")]
+    return -(unit @ anchor) / np.linalg.norm(anchor)
+
+
+def to_digits(value, digits):
+    return float(f"{value:.{digits - 1}e}")
+
+
+def greedy_log_det(keys, ridge):
+    """What each row raises log det(lambda I + sum k k^T) by when it is taken, always the best one next."""
+    keys = np.array(keys)
+    m = ridge * (keys ** 2).mean() * np.eye(keys.shape[1])
+    gains, left = np.zeros(len(keys)), list(range(len(keys)))
+    while left:
+        before = np.linalg.slogdet(m)[1]
+        raised = [np.linalg.slogdet(m + np.outer(keys[j], keys[j]))[1] - before for j in left]
+        best = left[int(np.argmax(raised))]
+        gains[best] = max(raised)
+        m += np.outer(keys[best], keys[best])
+        left.remove(best)
+    return gains
+
+
+def pooled(sums, kernel):
+    padded = np.concatenate([np.zeros(kernel // 2), sums, np.zeros(kernel // 2)])
+    return np.array([padded[i:i + kernel].sum() / kernel for i in range(len(sums))])
+
+
+def scores_and_forced(case, head, last_group, last_layer, window_sums):
+    """Scores of the rows of one head, and which of them stay whatever they score."""
+    options, n = case["options"], len(head.positions)
+    forced = np.zeros(n, bool)
+    if case["policy"] == "keydiff":
+        scores = keydiff_scores(head.keys, options)
+        recent = int(np.floor(float(options.get("recent", 0)) * case["budget"] + 0.5))
+        forced[n - min(recent, n):] = True
+    elif case["policy"] == "sink":
+        scores = np.array(head.positions, float)
+        first = [i for i, p in enumerate(head.positions) if p < int(options.get("first", 4))]
+        forced[first[:case["budget"]]] = True
+    elif case["policy"] == "tova":
+        scores = last_layer if options.get("heads", "group") == "all" else last_group
+    elif case["policy"] == "h2o":
+        scores = np.array(head.received)
+        if int(options.get("normalize", 0)):
+            scores = scores / np.array(head.seen_by)
+        recent = int(np.floor(float(options.get("recent", 0)) * case["budget"] + 0.5))
+        forced[n - min(recent, n):] = True
+    elif case["policy"] == "snapkv":
+        scores = pooled(window_sums, int(options.get("kernel", 7)))
+        forced[n - min(int(options.get("recent", 32)), case["budget"]):] = True
+    elif case["policy"] == "l2norm":
+        scores = np.array([-to_digits(np.linalg.norm(k), 5) for k in head.keys])
+    elif case["policy"] == "manifold":
+        scores = np.linalg.norm(np.array(head.keys) - np.mean(head.keys, axis=0), axis=1)
+    elif case["policy"] == "cur":
+        scores = (np.array(head.keys) ** 2).sum(1) * (np.array(head.values) ** 2).sum(1)
+    elif case["policy"] == "leverage":
+        keys = np.array(head.keys)
+        u, sigma, _ = np.linalg.svd(keys, full_matrices=False)
+        scores = (u[:, sigma ** 2 > 1e-10 * sigma.max() ** 2] ** 2).sum(1)
+    elif case["policy"] == "logdet":
+        scores = greedy_log_det(head.keys, float(options.get("ridge", 1)))
+    else:
+        raise ValueError(case["policy"])
+    return scores, forced

@@ -1,0 +1,125 @@
+"""Which rows stay under protect, granularity and split, in caches whose heads have come to hold rows of their own.
+
+The definitions are those of make_slot_goldens.py (tests/analysis/policies/goldens), whose functions decide wherever
+all heads hold the same rows; what is added here is heads that do not, rows that a scorer keeps by itself, and margins.
+
+A scorer's own rows go in after the protected ones, in the scorer's order; where heads decide together, those that all
+of them keep. A choice gives the rows that stay, by head; the scores that it compared, by head; and the lowest score
+with which any row stayed because of it, None where none did.
+"""
+
+import dataclasses
+import math
+import pathlib
+import sys
+from fractions import Fraction
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "analysis" / "policies" / "goldens"))
+import make_slot_goldens as slots  # before NumPy: it pins its threads
+import numpy as np
+
+
+@dataclasses.dataclass
+class Choice:
+    kept: list
+    judged: list
+    lowest: float | None
+    calls: list  # of a score that stayed and the best one that went
+
+
+def chosen(scores, first, n):
+    """The n best with `first` ahead of them, what the lowest of them had, and the best of the others."""
+    kept = slots.best(scores, first, n)
+    by_score = [scores[j] for j in kept if j not in first[:n]]
+    gone = [scores[j] for j in range(len(scores)) if j not in kept]
+    return kept, min(by_score, default=None), max(gone, default=None)
+
+
+def by_head(scores, first, budget):
+    kept, lowest, best_gone = chosen(scores, first, budget)
+    return Choice([kept], [scores], lowest, [(lowest, best_gone)])
+
+
+def common(first):
+    """Of what each head puts in first, the rows that all of them do."""
+    return [j for j in first[0] if all(j in others for others in first)]
+
+
+def together(scores, first, budget):
+    """One set for all these heads, by their mean."""
+    mean = np.mean(scores, axis=0)
+    kept, lowest, best_gone = chosen(mean, common(first), budget)
+    return Choice([kept] * len(scores), [mean] * len(scores), lowest, [(lowest, best_gone)])
+
+
+def n_pages(budget, size):
+    return max(1, budget // size)
+
+
+def by_page(scores, first, budget, positions, size):
+    page_of = [p // size for p in positions]
+    pages, mean = sorted(set(page_of)), np.mean(scores, axis=0)
+    page_scores = [np.mean([mean[j] for j in range(len(mean)) if page_of[j] == page]) for page in pages]
+    filling = [page_of[-1]] if (positions[-1] + 1) % size else []
+    ahead = dict.fromkeys(filling + [page_of[j] for j in common(first)])
+    kept, lowest, best_gone = chosen(page_scores, [pages.index(page) for page in ahead], n_pages(budget, size))
+    rows = [j for j in range(len(mean)) if pages.index(page_of[j]) in kept]
+    judged = np.array([page_scores[pages.index(page)] for page in page_of])
+    return Choice([rows] * len(scores), [judged] * len(scores), lowest, [(lowest, best_gone)])
+
+
+def adakv(scores, first, budget, positions):
+    """A share of every head, and the rest of the layer's rows by the best of all heads."""
+    floor = math.ceil(Fraction(budget, 5))
+    order = [ahead + sorted(set(range(len(own))) - set(ahead), key=lambda j: (-own[j], j))
+             for own, ahead in zip(scores, first)]
+    kept = [rows[:max(floor, len(ahead))] for rows, ahead in zip(order, first)]
+    others = sorted(((h, j) for h, rows in enumerate(order) for j in rows[len(kept[h]):]),
+                    key=lambda hj: (-scores[hj[0]][hj[1]], positions[hj[0]][hj[1]], hj[0]))
+    n_others = len(scores) * budget - sum(map(len, kept))
+    score_of = lambda hj: scores[hj[0]][hj[1]]
+    lowest = min(map(score_of, others[:n_others]), default=None)
+    calls = [(lowest, max(map(score_of, others[n_others:]), default=None))]
+    for h, j in others[:n_others]:
+        kept[h].append(j)
+    for own, rows, ahead in zip(scores, kept, first):  # where a head stops at its share, that is a cut of its own
+        calls.append((min((own[j] for j in rows if j not in ahead), default=None),
+                      max((own[j] for j in range(len(own)) if j not in rows), default=None)))
+    return Choice([sorted(rows) for rows in kept], scores, lowest, calls)
+
+
+def exceeds(n_rows, budget, granularity, split):
+    """Whether heads that decide together, and hold so many rows each, have to be cut."""
+    if split == "adakv":
+        return sum(n_rows) > len(n_rows) * budget
+    if granularity.startswith("page"):
+        size = int(granularity.split(":")[1])
+        return n_rows[0] > n_pages(budget, size) * size
+    return n_rows[0] > budget
+
+
+def choose(scores, first, budget, positions, granularity, split):
+    """All lists are by head, of heads that decide together: one under `head`, a layer's, or all."""
+    if split == "adakv":
+        return adakv(scores, first, budget, positions)
+    if granularity == "head":
+        (own,), (ahead,) = scores, first
+        return by_head(own, ahead, budget)
+    assert all(p == positions[0] for p in positions)
+    if granularity.startswith("page"):
+        return by_page(scores, first, budget, positions[0], int(granularity.split(":")[1]))
+    return together(scores, first, budget)
+
+
+def layer_budgets(options, budget, n_prompt, n_layers):
+    """Of the layers with a cache of their own; decided before the run, of a cache that is full of the first rows."""
+    if options.get("split") != "pyramid":
+        return [budget] * n_layers
+    w = len(slots.protected_rows(options.get("protect", "none"), range(budget), n_prompt, budget))
+    return slots.pyramid(budget, w, n_prompt, n_layers)
+
+
+def rows_ahead(options, positions, n_prompt, run_budget, of_scorer, budget):
+    """Protected rows, of the run's budget; then the scorer's, until the layer's budget is in."""
+    protected = slots.protected_rows(options.get("protect", "none"), positions, n_prompt, run_budget)
+    return (protected + [j for j in of_scorer if j not in protected])[:budget]
