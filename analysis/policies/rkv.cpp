@@ -41,9 +41,9 @@ class Rkv final : public Policy {
                     (1 - options_.weight) * weight[static_cast<Eigen::Index>(row)] / sum;
   }
 
-  void force(const PolicyInput& /*input*/, std::int64_t budget,
-             std::span<std::uint8_t> forced) const override {
-    force_recent(options_.window, budget, forced);
+  // Those of the window's queries: of a shorter block no others are there.
+  void force(const PolicyInput& input, std::int64_t budget, std::span<std::uint8_t> forced) const override {
+    force_recent(std::min<std::int64_t>(options_.window, input.n_new_rows), budget, forced);
   }
 
  private:

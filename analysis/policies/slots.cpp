@@ -72,7 +72,7 @@ bool read_part(std::string_view text, Slots::Protection& protect) {
   if (name == "boundaries") {
     if (value == "0") return true;
     const auto share = budget_in(value);
-    protect.boundaries = share ? share->share : 0;
+    if (share) protect.boundaries = share->rows == 1 ? 1 : share->share;
     return protect.boundaries > 0;
   }
   return false;

@@ -41,7 +41,7 @@ class MadeUpCache {
   MadeUpCache(std::int64_t n_keys, const ScoringOptions& options)
       : keys_(n_keys, options.head_dim),
         values_(n_keys, options.head_dim),
-        group_size_(options.group_size),
+        group_size_(static_cast<int>(options.group_size)),
         block_(options.block) {
     std::mt19937_64 draw(options.seed);
     std::normal_distribution<float> normal;
@@ -88,7 +88,7 @@ class MadeUpCache {
     constexpr Eigen::Index kWindow = 32;
     std::normal_distribution<float> normal;
     for (Eigen::Index pair = 0; pair < options.head_dim / 2; ++pair)
-      rotation_.frequencies.push_back(std::pow(1e4, -2.0 * static_cast<double>(pair) / options.head_dim));
+      rotation_.frequencies.push_back(std::pow(1e4, -2.0 * static_cast<double>(pair) / static_cast<double>(options.head_dim)));
     const Eigen::Index n_window = group_size_ * std::min<Eigen::Index>(kWindow, block_);
     RowMatrixF queries(std::max<Eigen::Index>(keys_.rows(), n_window), options.head_dim);
     for (Eigen::Index i = 0; i < queries.size(); ++i) queries.data()[i] = normal(draw) - 0.5F;

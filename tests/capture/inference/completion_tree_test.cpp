@@ -141,8 +141,9 @@ ModelConfig small_model() {
 }
 
 CompletionMemory memory_of(const std::vector<CompletionRequest>& requests, std::size_t together = 1) {
-  const CompletionTree tree({kBlock, 0}, requests);
-  return completion_memory(small_model(), kBlock, tree, 2, Arithmetic::kKernels, together);
+  const ModelConfig config = small_model();
+  const CompletionTree tree(config, {kBlock, 0}, requests);
+  return completion_memory(config, kBlock, tree, 2, Arithmetic::kKernels, together);
 }
 
 Ids ids(std::int64_t n) { return Ids(n, 1); }
