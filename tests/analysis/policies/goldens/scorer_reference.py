@@ -110,6 +110,16 @@ def manifold(head):
     return np.linalg.norm(head.keys - head.keys.mean(axis=0), axis=1), []
 
 
+def partition_scores(head, rows, after):
+    """LagKV's scores of a partition before they are ranked; `after` is the next one."""
+    score = np.zeros(rows.stop - rows.start)
+    for x in (head.keys, head.values):
+        low, high = x[after].min(axis=0), x[after].max(axis=0)
+        relative = share(x[rows] - low, np.broadcast_to(high - low, x[rows].shape))
+        score += softmax(relative.std(axis=1, ddof=1)) / 2
+    return score
+
+
 def lagkv(head, sinks=4, lag=128):
     """LagKV (arXiv 2504.04704; kvpress's LagKVPress, by its authors, agrees but for ties and empty ranges).
 
@@ -130,12 +140,7 @@ def lagkv(head, sinks=4, lag=128):
     n_parts = (n - sinks) // lag
     for part in range(n_parts - 1):
         rows = slice(sinks + part * lag, sinks + (part + 1) * lag)
-        after = slice(rows.stop, rows.stop + lag)
-        score = np.zeros(lag)
-        for x in (head.keys, head.values):
-            low, high = x[after].min(axis=0), x[after].max(axis=0)
-            relative = share(x[rows] - low, np.broadcast_to(high - low, x[rows].shape))
-            score += softmax(relative.std(axis=1, ddof=1)) / 2
+        score = partition_scores(head, rows, slice(rows.stop, rows.stop + lag))
         ascending = sorted(range(lag), key=lambda i: (score[i], -i))
         scores[rows.start + np.array(ascending)] = np.arange(lag) / lag
     return scores, first_and_last(n, sinks, n - sinks - (n_parts - 1) * lag)

@@ -8,7 +8,7 @@ scored in block_scorers.py, and which of them stay by that in block_slots.py.
 import block_slots  # before NumPy: it pins its threads
 import numpy as np
 
-from block_scorers import scores_and_forced
+from block_scorers import closeness, closest_within, is_newer, newer, newer_scores, scores_and_forced
 from reference_models import Llama
 
 
@@ -107,6 +107,7 @@ class Run:
         self.window = np.zeros(shape)  # weights of the prompt's last 32 queries, summed
         by_head = (model.n_layers, model.n_heads, len(case["prompt"]))
         self.received_by_head, self.entropy = np.zeros(by_head), np.zeros(by_head)
+        self.asked = [[] for _ in range(model.n_layers)]  # every query so far before rotation, all heads
         self.position, self.block, self.smallest_gap = 0, 0, np.inf
         self.rounding = Rounding(*case["cache"]) if "cache" in case else None
         own = [layer for layer in range(model.n_layers) if model.attends(layer) and model.lender(layer) == layer]
@@ -189,20 +190,52 @@ class Run:
                 continue
             scores, first = [], []
             for (layer, g), head in zip(members, heads):
-                last, window_sums = seen[layer]
-                layer_mean = np.mean(last, axis=0) if len({len(w) for w in last}) == 1 else None
-                group_mean = np.mean(last[g * m.group(layer):(g + 1) * m.group(layer)], axis=0)
-                own, forced = scores_and_forced(case | {"budget": budget}, head, group_mean, layer_mean, window_sums[g])
+                own, forced = self.score(layer, g, case | {"budget": budget}, *seen[layer])
                 scores.append(own)
                 first.append(block_slots.rows_ahead(case["options"], head.positions, len(case["prompt"]),
-                                                    case["budget"], np.flatnonzero(forced)[::-1].tolist(), budget))
+                                                    case["budget"], forced, budget))
             self.take_away(members, block_slots.choose(scores, first, budget, [head.positions for head in heads],
                                                        *self.slots()))
+
+    def score(self, layer, g, case, last, window_sums, queries):
+        """Scores, and the rows that the scorer keeps by itself, in the order in which they go in."""
+        m, head = self.m, self.cache[layer][g]
+        if is_newer(case):
+            view = self.view(layer, g, queries)
+            self.smallest_gap = min(self.smallest_gap, closest_within(case, view))
+            return newer_scores(case, view)
+        layer_mean = np.mean(last, axis=0) if len({len(w) for w in last}) == 1 else None
+        group_mean = np.mean(last[g * m.group(layer):(g + 1) * m.group(layer)], axis=0)
+        scores, forced = scores_and_forced(case, head, group_mean, layer_mean, window_sums[g])
+        return scores, np.flatnonzero(forced)[::-1].tolist()
+
+    def view(self, layer, g, queries):
+        """What the newer scorers may look at. Weights are computed once more, over the rows that are left: without
+        those that the layer's window hides from the next block on, and with the sink."""
+        m, head = self.m, self.cache[layer][g]
+        group = range(g * m.group(layer), (g + 1) * m.group(layer))
+        n, w = len(head.positions), min(int(self.case["options"].get("window", 32)), len(queries))
+        window = np.array([[queries[i][h] for i in range(len(queries) - w, len(queries))] for h in group])
+        attention = np.zeros((len(group), w, n))  # a query whose rows are all gone has no weights
+        for i in range(w):
+            seen = [j for j, p in enumerate(head.positions) if p <= self.position + len(queries) - w + i]
+            for k, h in enumerate(group if seen else []):
+                products = m.products(layer, h, window[k, i], [head.keys[j] for j in seen])
+                attention[k, i, seen] = m.weigh(layer, h, products)[0]
+        asked = np.array(self.asked[layer])[:, group].swapaxes(0, 1)
+        centred = asked - asked.mean(axis=1, keepdims=True)
+        return newer.Head(
+            unrotated_keys=np.array(head.raw), keys=np.array(head.keys), values=np.array(head.values),
+            positions=np.array(head.positions), inverse_frequencies=m.inverse_frequencies(layer),
+            window_queries=window, attention=attention, outputs=attention @ np.array(head.values),
+            query_means=asked.mean(axis=1), query_covariances=np.array([c.T @ c / len(c) for c in centred]),
+            query_moduli=np.abs(newer.as_complex(asked)).mean(axis=1),
+            query_filter=None, output_weights=None, sketch=None)
 
     def take_away(self, members, choice):
         for lowest, best_gone in choice.calls:
             if lowest is not None and best_gone is not None:
-                gap = (lowest - best_gone) / max(abs(lowest), 1e-300)
+                gap = closeness(self.case["policy"], lowest, best_gone, choice.judged)
                 self.smallest_gap = min(self.smallest_gap, gap)
         for (layer, g), kept, scores in zip(members, choice.kept, choice.judged):
             head = self.cache[layer][g]
@@ -238,13 +271,14 @@ class Run:
         if self.rounding:
             for head in self.cache[layer]:
                 self.rounding.block_added(head, n, self.case.get("positions") == "cache")
+        self.asked[layer] += [np.array(heads) for heads in queries]
         self.rotate_queries(layer, queries, start)
         outputs, last, window_sums = self.attend(layer, queries, start, prompt)
         if prompt and start + n == len(self.case["prompt"]):
             for g, head in enumerate(self.cache[m.lender(layer)]):
                 self.last[layer, g, head.positions] = np.mean(last[g * m.group(layer):(g + 1) * m.group(layer)], axis=0)
         if m.lender(layer) == layer:
-            self.leaving.append((layer, last, window_sums))
+            self.leaving.append((layer, last, window_sums, queries))
         return [m.attention_output(layer, x, out) for x, out in zip(hidden, outputs)]
 
     def run_block(self, ids, prompt):
@@ -257,7 +291,7 @@ class Run:
             else:
                 given = [m.recur(layer, m.attention_input(layer, x), self.states[layer]) for x in hidden]
             hidden = [m.finish_layer(layer, x, out, token) for x, out, token in zip(hidden, given, ids)]
-        for layer, last, window_sums in self.leaving:
+        for layer, last, window_sums, _ in self.leaving:
             self.drop_past_window(layer, last, window_sums, self.position + len(ids))
         self.evict(len(ids))
         self.position += len(ids)

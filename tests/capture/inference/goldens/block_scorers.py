@@ -1,5 +1,14 @@
-"""How rows of one head are scored, and which of them stay whatever they score: NumPy, float64, loops."""
+"""How rows of one head are scored, and which of them stay whatever they score: NumPy, float64, loops.
 
+The scorers of 2024 to 2026 are those of scorer_reference.py (tests/analysis/policies/goldens); what they look at comes
+from the run. Of Compactor the leverage is exact, without a sketch.
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "analysis" / "policies" / "goldens"))
+import scorer_reference as newer  # before NumPy: it pins its threads
 import numpy as np
 
 
@@ -33,6 +42,57 @@ def greedy_log_det(keys, ridge):
 def pooled(sums, kernel):
     padded = np.concatenate([np.zeros(kernel // 2), sums, np.zeros(kernel // 2)])
     return np.array([padded[i:i + kernel].sum() / kernel for i in range(len(sums))])
+
+
+NEWER = {"lagkv", "expected", "capkv", "triattention", "compactor", "rkv", "dropkv", "defensive"}
+SIGNED = {"triattention", "compactor", "rkv"}  # sums of both signs: an error is as large as the largest, not the cut
+
+
+def is_newer(case):
+    return case["policy"] in NEWER or case["policy"] == "cur" and "window" in case["options"]
+
+
+def newer_scores(case, head):
+    """Scores, and the rows that stay in the order in which they go in."""
+    policy, options = case["policy"], case["options"]
+    numbers = {name: int(options[name]) for name in ("sinks", "lag", "window", "kernel") if name in options}
+    if policy == "compactor":
+        blend = options.get("blend", "budget")
+        return newer.compactor(head, 1 - case["budget"] / head.n if blend == "budget" else float(blend), sketch=False)
+    if policy in ("dropkv", "defensive"):
+        numbers.pop("window", None)  # what they see of the queries is as much
+    if policy == "triattention":
+        return newer.triattention(head, options.get("group", "max"))
+    return getattr(newer, policy)(head, **numbers)
+
+
+def closest_within(case, head):
+    """How close a call a scorer made before there were scores, relative to what it compared."""
+    if case["policy"] == "lagkv":
+        sinks, lag = int(case["options"]["sinks"]), int(case["options"]["lag"])
+        gaps = [np.inf]
+        for stop in range(sinks + lag, head.n - lag + 1, lag):
+            score = np.sort(newer.partition_scores(head, slice(stop - lag, stop), slice(stop, stop + lag)))
+            gaps.append(np.min(np.diff(score) / score[1:]))
+        return min(gaps)
+    if case["policy"] == "rkv":  # which keys are similar
+        cosines = newer.unit(head.keys) @ newer.unit(head.keys).T
+        return np.abs(cosines - 0.5).min()
+    if case["policy"] == "defensive":  # which rows are at the floor
+        kernel = int(case["options"].get("kernel", 0))
+        weights = newer.pool(head.attention, kernel, "mean") if kernel else head.attention
+        largest = weights.max(axis=(0, 1))
+        return np.abs(largest / largest.mean() - 1).min()
+    return np.inf
+
+
+def closeness(policy, lowest, best_gone, compared):
+    """Of a score that stayed and the best one that went. Rows at Defensive's floor are equal to the bit, and the
+    lower position stays: no close call."""
+    if policy == "defensive" and lowest == best_gone:
+        return np.inf
+    size = max(np.abs(scores).max() for scores in compared) if policy in SIGNED else abs(lowest)
+    return (lowest - best_gone) / max(size, 1e-300)
 
 
 def scores_and_forced(case, head, last_group, last_layer, window_sums):

@@ -16,7 +16,9 @@ Transformers.
 The C++ code works in float32, so a prompt is taken only if no eviction, no generated token and no choice of an expert
 was a closer call than the contract's tolerances: 2e-5 between scores at the cut, 1e-4 of the largest logit, and 1e-4
 of the largest score of a router; where the cache is quantised, only if no number came closer to the middle of two
-steps than 1.5e-6 of the largest beside it.
+steps than 1.5e-6 of the largest beside it. What a scorer decides before there are scores counts as well: LagKV's
+ranks, which keys R-KV takes for similar, which rows lie at Defensive's floor. Rows at that floor are equal in any
+precision, so a cut among them is none of these.
 """
 
 import json
@@ -169,8 +171,7 @@ CASES = [
              dict(protect="sinks:2+recent:4", split="adakv"), dict(protect="sinks:4", granularity="model")),
     *slotted("keydiff", PLAIN | dict(budget=16, block=12), dict(protect="boundaries:0.5")),
     *slotted("keydiff", PLAIN | dict(budget=18, block=7),
-             dict(granularity="page:4"), dict(protect="sinks:2", granularity="page:4"),
-             dict(granularity="page:4", split="pyramid")),
+             dict(granularity="page:4"), dict(granularity="page:4", split="pyramid")),
     *slotted("keydiff", PLAIN | dict(budget=20, block=9), dict(split="pyramid")),  # no layer has more than the prompt
     *slotted("snapkv", PLAIN | SNAPKV | dict(budget=16, block=8),
              dict(protect="recent:0.25"), dict(split="adakv"), dict(protect="boundaries:0.25", granularity="page:4")),
@@ -179,7 +180,7 @@ CASES = [
     *slotted("snapkv", PLAIN | dict(budget=18, block=8), dict(protect="sinks:4", recent="16")),  # all of them forced
     *slotted("h2o", PLAIN | dict(budget=18, block=7), dict(protect="sinks:2+recent:4")),
     *slotted("h2o", PLAIN | dict(budget=20, block=16),
-             dict(recent="0.25", granularity="layer"), dict(granularity="model"),
+             dict(recent="0.25", granularity="layer"),
              dict(protect="boundaries:0.25", granularity="layer", split="pyramid")),
     *slotted("keydiff", MISTRAL | dict(budget=8, block=6), dict(granularity="page:4")),
     *slotted("h2o", GEMMA2 | dict(budget=8, block=5), dict(protect="sinks:2", granularity="layer")),
@@ -189,6 +190,24 @@ CASES = [
     *slotted("keydiff", OLMO2 | dict(budget=20, block=16, n=48), dict(granularity="page:16")),  # of one page
     *slotted("keydiff", GEMMA4 | dict(budget=7, block=5), dict(granularity="layer"), dict(split="pyramid")),
     *slotted("keydiff", QWEN3_NEXT | dict(budget=8, block=5), dict(granularity="model"), dict(split="pyramid")),
+    PLAIN | dict(policy="lagkv", options={"sinks": "2", "lag": "8"}, budget=18, block=8),
+    PLAIN | dict(policy="expected", options={}, budget=16, block=8),
+    PLAIN | dict(policy="capkv", options={}, budget=16, block=9),
+    PLAIN | dict(policy="triattention", options={}, budget=16, block=8),
+    PLAIN | dict(policy="triattention", options={"group": "mean"}, budget=16, block=12),
+    PLAIN | dict(policy="compactor", options={"blend": "budget"}, budget=16, block=12),
+    PLAIN | dict(policy="rkv", options={"window": "4"}, budget=16, block=8),
+    PLAIN | dict(policy="dropkv", options={"window": "8"}, budget=16, block=12),
+    PLAIN | dict(policy="defensive", options={"window": "8", "kernel": "3"}, budget=10, block=16),
+    PLAIN | dict(policy="cur", options={"window": "8", "sinks": "2"}, budget=16, block=8),
+    GPT_OSS | dict(policy="defensive", options={"window": "8"}, budget=6, block=9),
+    GPT_OSS | dict(policy="dropkv", options={"window": "8"}, budget=8, block=11),
+    GEMMA2 | dict(policy="dropkv", options={"window": "4"}, budget=8, block=7),
+    OLMO2 | dict(policy="lagkv", options={"sinks": "1", "lag": "8"}, budget=12, block=6),  # by recency after the prompt
+    OLMO2 | dict(policy="expected", options={"protect": "sinks:2", "split": "adakv"}, budget=8, block=5),
+    OLMO2 | dict(policy="compactor", options={"blend": "0.3", "window": "4", "granularity": "layer"}, budget=12,
+                 block=6),
+    QWEN3_MOE | dict(policy="triattention", options={"granularity": "page:4"}, budget=8, block=6),
 ]
 
 

@@ -156,6 +156,10 @@ class Llama:
     def rotate(self, layer, x, position):
         return self.rope(x, position)
 
+    def inverse_frequencies(self, layer):
+        """Of the pairs that `rotate` turns."""
+        return self.rope.frequency.astype(np.float64)
+
     def rotate_query(self, layer, x, place, position):
         """By its place, which is its position unless places in the cache are asked for."""
         return self.rotate(layer, x, place)
