@@ -92,7 +92,8 @@ std::unique_ptr<Policy> make_defensive(const PolicySpec& spec) {
   const auto kernel = static_cast<std::int64_t>(read_whole_number(spec, "kernel", 1, kLongestWindow));
   if (kernel % 2 == 0)
     throw UsageError(fmt::format(
-        "policy defensive: kernel={} is even; expected an odd number, so that a row lies in the middle", kernel));
+        "policy defensive: kernel={} is even; expected an odd number, so that a row lies in the middle",
+        kernel));
   return std::make_unique<Defensive>(read_window(spec), kernel);
 }
 

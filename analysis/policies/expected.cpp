@@ -62,10 +62,11 @@ std::unique_ptr<Policy> make_expected(const PolicySpec& spec) {
 }  // namespace
 
 PolicyDefinition expected_definition() {
-  return {"expected",
-          "rows that the next queries are expected to attend to, with large values, stay (Expected Attention)",
-          {{"epsilon", "0…1", "0.01"}},
-          make_expected};
+  return {
+      "expected",
+      "rows that the next queries are expected to attend to, with large values, stay (Expected Attention)",
+      {{"epsilon", "0…1", "0.01"}},
+      make_expected};
 }
 
 namespace {

@@ -42,11 +42,14 @@ class LagKv final : public Policy {
     for (std::int64_t row = 0; row < std::min(sinks_, n) && left > 0; ++row, --left) forced[row] = 1;
     const std::int64_t parts = n_partitions(n);
     if (parts < 2) return;
-    for (std::int64_t row = n - 1; row >= sinks_ + (parts - 1) * lag_ && left > 0; --row, --left) forced[row] = 1;
+    for (std::int64_t row = n - 1; row >= sinks_ + (parts - 1) * lag_ && left > 0; --row, --left)
+      forced[row] = 1;
   }
 
  private:
-  std::int64_t n_partitions(std::int64_t n_rows) const { return std::max<std::int64_t>(0, n_rows - sinks_) / lag_; }
+  std::int64_t n_partitions(std::int64_t n_rows) const {
+    return std::max<std::int64_t>(0, n_rows - sinks_) / lag_;
+  }
 
   // Of a partition's rows, relative to the next one's range: softmax of their deviation over channels.
   Eigen::ArrayXd deviations(const MatrixView& rows, std::int64_t first) const {
@@ -58,8 +61,7 @@ class LagKv final : public Policy {
     const Eigen::ArrayXXd relative = (own.rowwise() - low).rowwise() * inverse;
     const Eigen::ArrayXd centre = relative.rowwise().mean();
     const auto n_free = static_cast<double>(std::max<Eigen::Index>(1, relative.cols() - 1));
-    const Eigen::ArrayXd deviation =
-        ((relative.colwise() - centre).square().rowwise().sum() / n_free).sqrt();
+    const Eigen::ArrayXd deviation = ((relative.colwise() - centre).square().rowwise().sum() / n_free).sqrt();
     const Eigen::ArrayXd weight = (deviation - deviation.maxCoeff()).exp();
     return weight / weight.sum();
   }

@@ -93,8 +93,9 @@ std::unique_ptr<Policy> make_rkv(const PolicySpec& spec) {
   options.weight = read_fraction(spec, "weight");
   options.threshold = read_fraction(spec, "threshold");
   if (options.kernel % 2 == 0)
-    throw UsageError(fmt::format(
-        "policy rkv: kernel={} is even; expected an odd number, so that a row lies in the middle", options.kernel));
+    throw UsageError(
+        fmt::format("policy rkv: kernel={} is even; expected an odd number, so that a row lies in the middle",
+                    options.kernel));
   return std::make_unique<Rkv>(options);
 }
 

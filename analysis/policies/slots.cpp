@@ -16,7 +16,7 @@
 namespace keyscope::analysis {
 namespace {
 
-constexpr double kAdaKvFloor = 0.2;    // of N: what each head keeps of its own
+constexpr double kAdaKvFloor = 0.2;  // of N: what each head keeps of its own
 
 constexpr const char* kProtectValues = "none, or sinks:K, recent:R and boundaries:p joined by +";
 constexpr const char* kGranularityValues = "head, layer, page:ROWS, model";
@@ -52,7 +52,7 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool read = error == std::errc() && stop == text.data() + text.size();
   return read && value >= 0 && value <= std::numeric_limits<std::int32_t>::max() ? std::optional(value)
-                                                                                   : std::nullopt;
+                                                                                 : std::nullopt;
 }
 
 // Whether it is a part of a protection; adds it.
@@ -124,7 +124,8 @@ void read_split(const PolicySpec& spec, Slots& slots) {
 
 void check_together(const PolicySpec& spec, const Slots& slots) {
   const bool deals_within = slots.split == Slots::Split::kAdaKv;
-  const bool one_set = slots.granularity == Slots::Granularity::kModel && slots.split != Slots::Split::kUniform;
+  const bool one_set =
+      slots.granularity == Slots::Granularity::kModel && slots.split != Slots::Split::kUniform;
   if ((deals_within && slots.joint()) || one_set)
     throw UsageError(fmt::format(
         "policy {}: granularity={} is one set of rows, among which split={} has nothing to deal out; "
@@ -183,12 +184,11 @@ std::vector<std::int32_t> protected_rows(const Slots::Protection& protect, const
     rows.push_back(static_cast<std::int32_t>(row));
   };
   const std::int64_t n_boundary = round_half_up(protect.boundaries, cut.nominal);
-  const std::int64_t n_first = std::max(rows_below(positions, protect.sinks),
-                                        rows_below(positions, (n_boundary + 1) / 2));
+  const std::int64_t n_first =
+      std::max(rows_below(positions, protect.sinks), rows_below(positions, (n_boundary + 1) / 2));
   for (std::int64_t row = 0; row < n_first; ++row) take(row);
-  const std::int64_t n_recent = protect.recent.rows > 0
-                                    ? protect.recent.rows
-                                    : round_half_up(protect.recent.share, cut.nominal);
+  const std::int64_t n_recent =
+      protect.recent.rows > 0 ? protect.recent.rows : round_half_up(protect.recent.share, cut.nominal);
   for (std::int64_t row = n_rows - 1; row >= std::max<std::int64_t>(0, n_rows - n_recent); --row) take(row);
   const std::int64_t prompt_end = rows_below(positions, cut.n_prompt);
   for (std::int64_t i = 1; i <= n_boundary / 2; ++i) take(prompt_end - i);
@@ -240,7 +240,8 @@ void partition(std::vector<HeadRow>& rows, std::int64_t n) {
                    [](const HeadRow& a, const HeadRow& b) { return a.before(b); });
 }
 
-// AdaKV: each head keeps what is forced and its own best up to the floor; the layer's best rows fill the rest.
+// AdaKV: each head keeps what is forced and its own best up to the floor; the layer's best rows fill the
+// rest.
 std::vector<Selection> select_adakv(const Slots& slots, std::span<const RankedRows> heads,
                                     const LayerCut& cut) {
   std::vector<std::vector<std::uint8_t>> stays;
@@ -256,8 +257,8 @@ std::vector<Selection> select_adakv(const Slots& slots, std::span<const RankedRo
       if (marks[row] == 0)
         own.push_back({rows.scores[row], rows.positions[row], static_cast<std::int32_t>(head),
                        static_cast<std::int32_t>(row)});
-    const auto floor = static_cast<std::int64_t>(
-        std::ceil(kAdaKvFloor * static_cast<double>(cut.budgets[head]) - 1e-9));
+    const auto floor =
+        static_cast<std::int64_t>(std::ceil(kAdaKvFloor * static_cast<double>(cut.budgets[head]) - 1e-9));
     const auto n_floor = std::clamp<std::int64_t>(floor - n_forced, 0, std::ssize(own));
     partition(own, n_floor);
     for (std::int64_t i = 0; i < n_floor; ++i) marks[own[i].row] = 1;
@@ -348,14 +349,14 @@ std::vector<std::uint8_t> forced_pages(const Slots& slots, const RankedRows& row
   };
   if ((rows.positions.back() + 1) % slots.page_rows != 0) mark(pages.size() - 1);
   const auto n_rows = std::ssize(rows.positions);
-  for (const std::int32_t row : protected_rows(slots.protect, cut, rows.positions, n_rows)) mark(page_of[row]);
+  for (const std::int32_t row : protected_rows(slots.protect, cut, rows.positions, n_rows))
+    mark(page_of[row]);
   for (auto row = n_rows - 1; row >= 0; --row)
     if (rows.forced[row] != 0) mark(page_of[row]);
   return marks;
 }
 
-Selection select_pages(const Slots& slots, const RankedRows& rows, const LayerCut& cut,
-                       std::int64_t budget) {
+Selection select_pages(const Slots& slots, const RankedRows& rows, const LayerCut& cut, std::int64_t budget) {
   const std::int64_t n_stay = std::max<std::int64_t>(1, budget / slots.page_rows);
   const std::vector<Page> pages = pages_of(rows.positions, slots.page_rows);
   std::vector<double> scores;
@@ -420,7 +421,8 @@ std::vector<std::int64_t> rounded(std::vector<std::int64_t> dealt, const std::ve
                                   std::int64_t total) {
   std::vector<std::size_t> order(dealt.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
   const std::int64_t left = total - std::reduce(dealt.begin(), dealt.end());
   for (std::int64_t i = 0; i < left; ++i) ++dealt[order[i % std::ssize(order)]];
   for (auto none = std::ranges::find(dealt, 0); none != dealt.end(); none = std::ranges::find(dealt, 0)) {
@@ -439,7 +441,8 @@ std::vector<std::int64_t> pyramid_budgets(std::int64_t n_layers, std::int64_t bu
   w = std::min(w, budget);
   if (n_layers == 1) return {budget};
   const std::int64_t free = budget - w, steps = n_layers - 1, unit = kSteepness * steps;
-  const std::int64_t first = std::min((2 * kSteepness - 1) * free, kSteepness * std::max<std::int64_t>(0, n_prompt - w));
+  const std::int64_t first =
+      std::min((2 * kSteepness - 1) * free, kSteepness * std::max<std::int64_t>(0, n_prompt - w));
   const std::int64_t last = 2 * kSteepness * free - first;
   std::vector<std::int64_t> floors, remainders;
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {

@@ -21,7 +21,8 @@ namespace keyscope::analysis {
 //   granularity=  what lives and dies together
 //     head          every KV head has a set of its own
 //     layer         one set for all KV heads of a layer, by the mean of their scores
-//     page:16       likewise, in runs of 16 consecutive positions, by the mean over their rows: what an engine
+//     page:16       likewise, in runs of 16 consecutive positions, by the mean over their rows: what an
+//     engine
 //                   with pages of so many rows can free
 //     model         one set for all layers, by the mean over all of them
 //   split=        how N is dealt out
@@ -73,15 +74,15 @@ Slots read_slots(const PolicySpec& spec);
 
 // A KV head's rows as its policy ranks them.
 struct RankedRows {
-  std::span<const double> scores;             // (n_rows), finite
-  std::span<const std::uint8_t> forced;       // (n_rows) what the policy itself forces
-  std::span<const std::int32_t> positions;    // (n_rows), ascending
+  std::span<const double> scores;           // (n_rows), finite
+  std::span<const std::uint8_t> forced;     // (n_rows) what the policy itself forces
+  std::span<const std::int32_t> positions;  // (n_rows), ascending
 };
 
 // By how much a layer is cut.
 struct LayerCut {
-  std::span<const std::int64_t> budgets;  // (n_kv_heads) rows that stay
-  std::int64_t nominal = 0;               // N, which shares are of
+  std::span<const std::int64_t> budgets;                             // (n_kv_heads) rows that stay
+  std::int64_t nominal = 0;                                          // N, which shares are of
   std::int64_t n_prompt = std::numeric_limits<std::int64_t>::max();  // positions from here on were generated
 };
 
@@ -109,8 +110,8 @@ std::vector<std::vector<Selection>> select_model(const Slots& slots,
                                                  std::span<const std::vector<RankedRows>> layers,
                                                  const LayerCut& cut);
 
-// N of each layer, whose sum is n_layers · N: from w + a evenly down to w + b, where a = 39/20 (N - w), but no
-// more than the prompt's other rows, and b = 2 (N - w) - a.
+// N of each layer, whose sum is n_layers · N: from w + a evenly down to w + b, where a = 39/20 (N - w), but
+// no more than the prompt's other rows, and b = 2 (N - w) - a.
 //   w: rows that every layer protects
 std::vector<std::int64_t> pyramid_budgets(std::int64_t n_layers, std::int64_t budget, std::int64_t w,
                                           std::int64_t n_prompt);

@@ -22,7 +22,8 @@ RowMatrixD unrotated(const MatrixView& keys, std::span<const std::int32_t> posit
 }
 
 // Σ cos(p ω) and Σ sin(p ω) over positions that follow one another, by the closed form of a geometric series.
-MeanRotation::MeanRotation(const Rotation& rotation, std::int64_t first, std::int64_t n) : rotation_(rotation) {
+MeanRotation::MeanRotation(const Rotation& rotation, std::int64_t first, std::int64_t n)
+    : rotation_(rotation) {
   for (const double frequency : rotation.frequencies) {
     const double half = frequency / 2, count = static_cast<double>(n);
     const double middle = (static_cast<double>(first) + (count - 1) / 2) * frequency;

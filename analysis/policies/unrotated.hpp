@@ -10,9 +10,9 @@
 
 namespace keyscope::analysis {
 
-// How a layer's queries and keys turn with their position p (RoPE, arXiv 2104.09864): pair f by the angle p ω_f.
-// Pair f are coordinates f and n_pairs + f, or 2f and 2f + 1 where it is interleaved; those past the pairs
-// stay.
+// How a layer's queries and keys turn with their position p (RoPE, arXiv 2104.09864): pair f by the angle p
+// ω_f. Pair f are coordinates f and n_pairs + f, or 2f and 2f + 1 where it is interleaved; those past the
+// pairs stay.
 struct Rotation {
   std::vector<double> frequencies = {};  // (n_pairs) ω; empty: nothing turns
   bool interleaved = false;

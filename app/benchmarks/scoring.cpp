@@ -88,7 +88,8 @@ class MadeUpCache {
     constexpr Eigen::Index kWindow = 32;
     std::normal_distribution<float> normal;
     for (Eigen::Index pair = 0; pair < options.head_dim / 2; ++pair)
-      rotation_.frequencies.push_back(std::pow(1e4, -2.0 * static_cast<double>(pair) / static_cast<double>(options.head_dim)));
+      rotation_.frequencies.push_back(
+          std::pow(1e4, -2.0 * static_cast<double>(pair) / static_cast<double>(options.head_dim)));
     const Eigen::Index n_window = group_size_ * std::min<Eigen::Index>(kWindow, block_);
     RowMatrixF queries(std::max<Eigen::Index>(keys_.rows(), n_window), options.head_dim);
     for (Eigen::Index i = 0; i < queries.size(); ++i) queries.data()[i] = normal(draw) - 0.5F;

@@ -81,7 +81,8 @@ std::vector<double> head_numbers(std::string_view text, const std::string& where
     const int n_here = config.heads(static_cast<int>(layer)).n_kv_heads;
     if (entry.is_array()) require_size(entry, n_here, entry_name, "KV head");
     for (int head = 0; head < config.n_kv_heads; ++head)
-      numbers.push_back(head_number(entry.is_array() ? entry[std::min(head, n_here - 1)] : entry, entry_name));
+      numbers.push_back(
+          head_number(entry.is_array() ? entry[std::min(head, n_here - 1)] : entry, entry_name));
   }
   return numbers;
 }
@@ -94,8 +95,8 @@ std::vector<std::int64_t> split_budgets(const ModelConfig& config, const analysi
   const auto n_heads = static_cast<std::ptrdiff_t>(config.n_kv_heads);
   std::vector<std::int64_t> budgets(n_heads * config.n_layers, budget);
   if (slots.split == Slots::Split::kPyramid) {
-    const auto of_layers = analysis::pyramid_budgets(std::ssize(layers), budget,
-                                                     protected_everywhere(slots, budget), n_prompt);
+    const auto of_layers =
+        analysis::pyramid_budgets(std::ssize(layers), budget, protected_everywhere(slots, budget), n_prompt);
     for (std::size_t i = 0; i < layers.size(); ++i)
       std::fill_n(budgets.begin() + layers[i] * n_heads, n_heads, of_layers[i]);
   } else {
@@ -112,7 +113,8 @@ std::vector<std::int64_t> split_budgets(const ModelConfig& config, const analysi
   }
   for (int layer = 0; layer < config.n_layers; ++layer)
     if (config.borrows(layer))
-      std::copy_n(budgets.begin() + config.lender(layer) * n_heads, n_heads, budgets.begin() + layer * n_heads);
+      std::copy_n(budgets.begin() + config.lender(layer) * n_heads, n_heads,
+                  budgets.begin() + layer * n_heads);
   return budgets;
 }
 
@@ -127,15 +129,17 @@ void check_slots(const ModelConfig& config, const analysis::PolicySpec& spec, co
                  std::int64_t budget) {
   const Slots& slots = policy.slots();
   if (slots.granularity == Slots::Granularity::kPage && budget < slots.page_rows)
-    throw UsageError(fmt::format("policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
-                                 spec.name, slots.page_rows, budget));
+    throw UsageError(
+        fmt::format("policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
+                    spec.name, slots.page_rows, budget));
   if (slots.granularity != Slots::Granularity::kModel) return;
   bool alike = config.layer_windows.empty();
   for (int layer = 0; layer < config.n_layers && alike; ++layer)
     alike = !config.attends(layer) || policy.evicts(layer);
   if (!alike)
     throw UsageError(fmt::format(
-        "policy {}: granularity=model is one set of rows for all layers, and some of this model's layers hold "
+        "policy {}: granularity=model is one set of rows for all layers, and some of this model's layers "
+        "hold "
         "other rows (a sliding window, or layers that the policy leaves alone); expected granularity=layer",
         spec.name));
 }

@@ -19,6 +19,7 @@
 #include <ATen/ops/avg_pool1d.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/full.h>
@@ -153,9 +154,36 @@ class Leverage final : public TensorPolicy {
 
 class Cur final : public TensorPolicy {
  public:
+  explicit Cur(const PolicySpec& spec)
+      : window_(static_cast<int64_t>(whole_number(spec, "window"))),
+        sinks_(static_cast<int64_t>(whole_number(spec, "sinks"))) {}
+
   at::Tensor score(const TensorPolicyInput& input) const override {
-    return doubles(input.keys).square_().sum(2) * doubles(input.values).square_().sum(2);
+    return of_windows(doubles(input.keys).square_().sum(2)) *
+           of_windows(doubles(input.values).square_().sum(2));
   }
+
+  at::Tensor forced(const TensorPolicyInput& input) const override {
+    if (sinks_ == 0) return {};
+    const int64_t n = input.n_rows(), n_first = std::min({sinks_, input.budget, n});
+    return (at::arange(n, input.keys.options().dtype(at::kLong)) < n_first).expand({input.n_heads(), n});
+  }
+
+ private:
+  // As shares of the sums over windows of rows, the last of which may be short.
+  at::Tensor of_windows(const at::Tensor& squares) const {
+    if (window_ == 0) return squares;
+    const int64_t n = squares.size(1), n_windows = (n - 1) / window_ + 1;
+    const at::Tensor sums = at::constant_pad_nd(squares, {0, n_windows * window_ - n})
+                                .view({-1, n_windows, window_})
+                                .sum(2, true)
+                                .expand({-1, -1, window_})
+                                .reshape({-1, n_windows * window_})
+                                .narrow(1, 0, n);
+    return quotient(squares, sums);
+  }
+
+  int64_t window_, sinks_;
 };
 
 // See analysis::LogDet; a step takes a row of every head.

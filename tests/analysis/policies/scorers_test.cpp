@@ -167,9 +167,12 @@ TEST(Scorers, AreThoseOfNumPy) {
         const Scored scored = score(*policy, head, name.starts_with("tri") ? moduli : spreads, budget);
         const std::vector<double> expected = golden.at("scores");
         std::vector<std::int32_t> rows(golden.at("stays").get<std::vector<std::int32_t>>());
-        const auto stays = [&](std::size_t row) { return std::ranges::find(rows, std::int32_t(row)) != rows.end(); };
+        const auto stays = [&](std::size_t row) {
+          return std::ranges::find(rows, std::int32_t(row)) != rows.end();
+        };
         ASSERT_EQ(scored.scores.size(), expected.size());
-        // The golden's keys before rotation are rounded to float32; leverage of equal ones is of what that left.
+        // The golden's keys before rotation are rounded to float32; leverage of equal ones is of what that
+        // left.
         const double tolerance = name.starts_with("compactor") ? 2e-4 : 2e-5;
         for (std::size_t row = 0; row < expected.size(); ++row) {
           if (stays(row)) continue;
@@ -185,9 +188,9 @@ TEST(Scorers, AreThoseOfNumPy) {
       }
     }
   }
-  for (const char* name : {"lagkv", "expected", "capkv", "compactor:blend=0.5", "triattention",
-                           "triattention:group=mean", "rkv", "dropkv", "defensive",
-                           "defensive:kernel=7", "cur:window=16,sinks=4", "manifold", "keydiff"})
+  for (const char* name :
+       {"lagkv", "expected", "capkv", "compactor:blend=0.5", "triattention", "triattention:group=mean", "rkv",
+        "dropkv", "defensive", "defensive:kernel=7", "cur:window=16,sinks=4", "manifold", "keydiff"})
     EXPECT_GE(compared[name], 3) << name;
 }
 
@@ -200,8 +203,10 @@ std::vector<double> slow_triattention(const Case& head, const QueryMoments& mome
   for (Eigen::Index row = 0; row < keys.rows(); ++row) {
     double sum = 0;
     for (Eigen::Index f = 0; f < n_pairs; ++f) {
-      const double q = std::hypot(mean[f], mean[n_pairs + f]), k = std::hypot(keys(row, f), keys(row, n_pairs + f));
-      const double phase = std::atan2(mean[n_pairs + f], mean[f]) - std::atan2(keys(row, n_pairs + f), keys(row, f));
+      const double q = std::hypot(mean[f], mean[n_pairs + f]),
+                   k = std::hypot(keys(row, f), keys(row, n_pairs + f));
+      const double phase =
+          std::atan2(mean[n_pairs + f], mean[f]) - std::atan2(keys(row, n_pairs + f), keys(row, f));
       double waves = 0;
       for (int i = 0; i <= 16; ++i) {
         const double distance = head.positions.back() + std::ldexp(1.0, i) - head.positions[row];

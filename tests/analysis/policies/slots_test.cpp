@@ -17,11 +17,11 @@
 namespace keyscope::analysis {
 namespace {
 
+using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-using nlohmann::json;
 using Rows = std::vector<std::int32_t>;
 
 Slots slots_of(const std::string& options) { return read_slots(parse_policy("keydiff:" + options)); }
@@ -29,8 +29,8 @@ Slots slots_of(const std::string& options) { return read_slots(parse_policy("key
 TEST(Slots, AreReadOfEveryScorer) {
   for (const auto& entry : registered_policies()) {
     if (entry.name == "none") continue;
-    const auto policy =
-        make_policy(parse_policy(entry.name + ":protect=sinks:4+recent:0.1+boundaries:20%,granularity=page:16"), 0);
+    const auto policy = make_policy(
+        parse_policy(entry.name + ":protect=sinks:4+recent:0.1+boundaries:20%,granularity=page:16"), 0);
     const Slots& slots = policy->slots();
     EXPECT_EQ(slots.protect.sinks, 4);
     EXPECT_EQ(slots.protect.recent.share, 0.1);
@@ -55,9 +55,10 @@ TEST(Slots, RefusalsNameWhatIsAccepted) {
                 ThrowsMessage<UsageError>(AllOf(HasSubstr(found), HasSubstr(accepted))))
         << options;
   };
-  for (const char* text : {"protect=", "protect=sinks", "protect=sinks:", "protect=sinks:-1", "protect=sinks:4+",
-                           "protect=recent:1.5", "protect=recent:10rows", "protect=boundaries:64",
-                           "protect=boundaries:1.1", "protect=none+sinks:4", "protect=first:4"})
+  for (const char* text :
+       {"protect=", "protect=sinks", "protect=sinks:", "protect=sinks:-1", "protect=sinks:4+",
+        "protect=recent:1.5", "protect=recent:10rows", "protect=boundaries:64", "protect=boundaries:1.1",
+        "protect=none+sinks:4", "protect=first:4"})
     expect(text, text, "sinks:K, recent:R and boundaries:p");
   for (const char* text : {"granularity=", "granularity=page", "granularity=page:0", "granularity=page:x",
                            "granularity=heads", "granularity=layer:2"})
@@ -73,7 +74,8 @@ TEST(Slots, RefusalsNameWhatIsAccepted) {
 struct Golden {
   explicit Golden(const json& from)
       : positions(from.at("positions")), n_prompt(from.at("n_prompt")), forced(positions.size()) {
-    for (const json& layer : from.at("scores")) scores.push_back(layer.get<std::vector<std::vector<double>>>());
+    for (const json& layer : from.at("scores"))
+      scores.push_back(layer.get<std::vector<std::vector<double>>>());
   }
 
   std::vector<std::vector<RankedRows>> rows() const {
@@ -154,7 +156,8 @@ TEST(Slots, KeepTheRowsThatNumPyKeeps) {
 
 std::vector<double> draws(std::int64_t n, std::uint64_t seed) {
   std::vector<double> scores;
-  for (std::int64_t i = 0; i < n; ++i) scores.push_back(uniform_draw(seed, 0, 0, static_cast<std::int32_t>(i)));
+  for (std::int64_t i = 0; i < n; ++i)
+    scores.push_back(uniform_draw(seed, 0, 0, static_cast<std::int32_t>(i)));
   return scores;
 }
 

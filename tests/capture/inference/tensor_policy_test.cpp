@@ -150,15 +150,17 @@ TEST_P(TensorPolicies, ScoreAndKeepWhatTheRegistrysDo) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, TensorPolicies,
-    ::testing::Combine(
-        ::testing::Values("keydiff", "keydiff:recent=0.1", "keydiff:anchor=normalized-mean",
-                          "keydiff:anchor=median", "keydiff:anchor=pairwise", "keydiff:metric=dot",
-                          "keydiff:metric=euclidean", "keydiff:anchor=median,metric=dot",
-                          "keydiff:anchor=normalized-mean,metric=euclidean", "manifold", "l2norm", "leverage",
-                          "cur", "logdet", "logdet:ridge=0.01", "h2o", "h2o:recent=0.5", "h2o:normalize=1",
-                          "tova", "tova:heads=all", "snapkv", "snapkv:window=4,kernel=5,recent=2",
-                          "snapkv:kernel=201,recent=0", "sink", "sink:first=40", "random", "random:seed=3"),
-        ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf)),
+    ::testing::Combine(::testing::Values("keydiff", "keydiff:recent=0.1", "keydiff:anchor=normalized-mean",
+                                         "keydiff:anchor=median", "keydiff:anchor=pairwise",
+                                         "keydiff:metric=dot", "keydiff:metric=euclidean",
+                                         "keydiff:anchor=median,metric=dot",
+                                         "keydiff:anchor=normalized-mean,metric=euclidean", "manifold",
+                                         "l2norm", "leverage", "cur", "cur:window=16,sinks=4", "logdet",
+                                         "logdet:ridge=0.01", "h2o", "h2o:recent=0.5", "h2o:normalize=1",
+                                         "tova", "tova:heads=all", "snapkv",
+                                         "snapkv:window=4,kernel=5,recent=2", "snapkv:kernel=201,recent=0",
+                                         "sink", "sink:first=40", "random", "random:seed=3"),
+                       ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf)),
     [](const auto& test) {
       std::string name = std::get<0>(test.param) + "_" + c10::toString(std::get<1>(test.param));
       std::ranges::replace_if(

@@ -34,9 +34,19 @@ const std::vector<std::string> kAttentionFree = {"keydiff",
                                                  "random:seed=9",
                                                  "manifold",
                                                  "cur",
+                                                 "cur:window=8,sinks=2",
+                                                 "lagkv",
+                                                 "lagkv:sinks=1,lag=4",
                                                  "leverage",
                                                  "logdet",
-                                                 "logdet:ridge=0.5"};
+                                                 "logdet:ridge=0.5",
+                                                 "keydiff:protect=sinks:2+recent:0.2",
+                                                 "l2norm:protect=boundaries:0.5,skip=0",
+                                                 "keydiff:granularity=layer",
+                                                 "manifold:protect=recent:3,granularity=layer",
+                                                 "keydiff:granularity=page:1",
+                                                 "keydiff:split=adakv",
+                                                 "l2norm:protect=sinks:2,split=adakv"};
 
 void expect_same_evictions(const HeadTrace& expected, const HeadTrace& found, const std::string& where) {
   ASSERT_EQ(expected.evicted_at, found.evicted_at) << where;
@@ -116,6 +126,31 @@ INSTANTIATE_TEST_SUITE_P(Caches, InLayerZero,
                            return fmt::format("N{}_B{}_W{}", test.param.budget, test.param.block_size,
                                               test.param.window);
                          });
+
+TEST(HeadReplay, PagesAreThoseOfACapture) {
+  const test::ScratchFolder folder;
+  const std::vector<std::string> policies{"keydiff:granularity=page:4",
+                                          "keydiff:protect=sinks:2+recent:3,granularity=page:8",
+                                          "h2o:granularity=page:4"};
+  for (const int window : {0, 11}) {
+    const auto model = windowed_model(window);
+    capture::CaptureOptions options = test::full_cache_options();
+    for (const auto& spec : test::policies(policies)) options.policies.push_back(spec);
+    options.budget = 14;
+    options.block_size = 7;
+    const std::string source =
+        test::capture_to(folder.file(fmt::format("captured-{}.h5", window)), options, *model);
+    ReplayOptions again = test::replay_options({policies[0], policies[1]});
+    again.budget = 14;
+    again.block_size = 7;
+    const auto replayed = test::replay_to(folder.file(fmt::format("replayed-{}.h5", window)), source, again);
+    const auto captured = recording::open_recording(source);
+    for (int run = 1; run <= 2; ++run)
+      for (int head = 0; head < 2; ++head)
+        expect_same_evictions(captured->trace(run, 0, head), replayed->trace(run, 0, head),
+                              policies[run - 1]);
+  }
+}
 
 // The blocks of the source run have nothing to do with those of the replay.
 TEST(HeadReplay, BlocksNeedNotBeThoseOfTheSource) {

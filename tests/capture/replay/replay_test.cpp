@@ -158,6 +158,13 @@ TEST_F(ReplayPlanTest, RefusesOptionsThatCannotBe) {
               HasSubstr("--policy"));
   EXPECT_THAT(refused([](auto& options) { options.layers = {2}; }),
               AllOf(HasSubstr("--layers: layer 2 was not recorded"), HasSubstr("0, 1")));
+  for (const char* text : {"keydiff:granularity=model", "keydiff:split=pyramid", "expected", "rkv"})
+    EXPECT_THAT(refused([&](auto& options) { options.policies = test::policies({text}); }),
+                HasSubstr("capture with it"))
+        << text;
+  EXPECT_THAT(
+      refused([](auto& options) { options.policies = test::policies({"keydiff:granularity=page:64"}); }),
+      HasSubstr("at least one page"));
   EXPECT_THAT(refused([](auto& options) { options.run = "sink"; }),
               AllOf(HasSubstr("'sink'"), HasSubstr("none")));
 }
