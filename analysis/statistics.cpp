@@ -140,6 +140,30 @@ double clopper_pearson_high(double n_hits, double n_trials, double confidence) {
   return high;
 }
 
+MedianInterval median_interval(std::span<const double> samples, double confidence) {
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    if (!std::isfinite(samples[i]))
+      throw InvalidInput(fmt::format("median: sample {} is {}; expected a finite number", i, samples[i]));
+  if (!(confidence > 0 && confidence < 1))
+    throw InvalidInput(
+        fmt::format("median: a confidence of {}; expected more than 0, less than 1", confidence));
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  MedianInterval result{kUnknown, kUnknown, kUnknown, 0, std::ssize(samples)};
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::ranges::sort(sorted);
+  result.median = quantiles(sorted, std::array{0.5}).front();
+  const auto n = static_cast<double>(sorted.size());
+  for (std::size_t i = 0; 2 * i + 1 < sorted.size(); ++i) {
+    // P(X <= i), X of Binomial(n, 1/2)
+    const double below = beta_probability(n - static_cast<double>(i), static_cast<double>(i) + 1, 0.5);
+    if (1 - 2 * below < confidence) break;
+    result.low = sorted[i];
+    result.high = sorted[sorted.size() - 1 - i];
+    result.coverage = 1 - 2 * below;
+  }
+  return result;
+}
+
 std::vector<double> quantiles(std::span<const double> values, std::span<const double> probabilities) {
   for (std::size_t i = 0; i < values.size(); ++i)
     if (std::isnan(values[i])) throw InvalidInput(fmt::format("quantiles: value {} is not a number", i));

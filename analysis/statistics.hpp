@@ -71,6 +71,25 @@ double clopper_pearson_high(double n_hits, double n_trials, double confidence);
 //   source: Hyndman and Fan, Am. Stat. 50 (1996), definition 7: NumPy's default
 std::vector<double> quantiles(std::span<const double> values, std::span<const double> probabilities);
 
+// A median with its interval, and how much it rests on.
+struct MedianInterval {
+  double median = 0;  // of an even number the mean of the two in the middle; NaN without samples
+  double low = 0;     // the interval's ends; NaN where so few samples have none of that confidence
+  double high = 0;
+  double coverage = 0;  // how often such an interval has the true median in it, at least
+  std::int64_t n_samples = 0;
+};
+
+// The exact interval of a median, whatever the distribution: from the k-th smallest to the k-th largest of n
+// independent samples. It misses the true median where fewer than k of them lie on one side of it, so that it
+// covers it with a probability of 1 - 2 P(X < k), X of Binomial(n, 1/2), or more where samples tie. k is the
+// largest for which that is the confidence or more: at 95 %, samples from 6 on have an interval, the whole
+// range of 6 to 8 of them.
+//   samples: finite; 0 < confidence < 1
+//   throws InvalidInput otherwise
+//   source: David and Nagaraja, Order Statistics (2003), Section 7.1
+MedianInterval median_interval(std::span<const double> samples, double confidence = 0.95);
+
 // How unequally non-negative amounts are spread over their positions. Both are NaN where there are none, or
 // where all of them are zero.
 //   throws InvalidInput on an amount that is negative or not finite

@@ -128,16 +128,12 @@ std::string format_share(double share, int decimals) {
   return fmt::format("{:.{}f} %", percent, decimals);
 }
 
-std::string number_text(double value) {
-  const double size = std::abs(value);
-  if (std::isnan(value)) return "–";
-  if (size > 0 && size < 5e-4) return format_value(value, 2);
-  return format_signed(value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
-}
+std::string number_text(double value) { return number_text(value, 0); }
 
 std::string interval_text(double low, double high) {
   if (std::isnan(low)) return "–";
-  return fmt::format("[{}, {}]", number_text(low), number_text(high));
+  const int decimals = interval_decimals(low, high, 0);
+  return fmt::format("[{}, {}]", number_text(low, decimals), number_text(high, decimals));
 }
 
 std::string bytes_text(std::int64_t bytes) {

@@ -1,7 +1,11 @@
 #include "analysis/statistics.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -310,6 +314,64 @@ TEST(StratifiedBootstrap, RefusesWhatCannotBe) {
 }
 
 // The ends are the shares of which the hits are 1.96 standard deviations away: (s - p)² = z² p (1 - p) / n.
+// Of all 2^n ways in which n samples can lie on the two sides of the true median, those that leave it between
+// the k-th smallest and the k-th largest.
+double coverage_by_counting(int n, int k) {
+  std::int64_t covering = 0;
+  for (std::uint32_t sides = 0; sides < (1U << static_cast<unsigned>(n)); ++sides) {
+    const int below = std::popcount(sides);
+    covering += below >= k && n - below >= k ? 1 : 0;
+  }
+  return static_cast<double>(covering) / std::exp2(n);
+}
+
+TEST(MedianInterval, IsTheNarrowestThatCoversOftenEnough) {
+  for (int n = 1; n <= 16; ++n) {
+    Values samples;
+    for (int i = 1; i <= n; ++i) samples.push_back((i * 5) % 17);  // all different
+    Values sorted = samples;
+    std::sort(sorted.begin(), sorted.end());
+    int k = 0;
+    while (2 * (k + 1) <= n && coverage_by_counting(n, k + 1) >= 0.95) ++k;
+    const MedianInterval found = median_interval(samples);
+    EXPECT_EQ(found.n_samples, n);
+    if (k == 0) {
+      EXPECT_TRUE(std::isnan(found.low) && std::isnan(found.high)) << n;
+      EXPECT_EQ(found.coverage, 0) << n;
+      continue;
+    }
+    EXPECT_EQ(found.low, sorted[k - 1]) << n;
+    EXPECT_EQ(found.high, sorted[n - k]) << n;
+    EXPECT_NEAR(found.coverage, coverage_by_counting(n, k), 1e-12) << n;
+  }
+}
+
+TEST(MedianInterval, SixSamplesAreTheFewest) {
+  EXPECT_TRUE(std::isnan(median_interval(Values{1, 2, 3, 4, 5}).low));
+  const MedianInterval six = median_interval(Values{6, 5, 4, 3, 2, 1});
+  EXPECT_EQ(six.low, 1);
+  EXPECT_EQ(six.median, 3.5);
+  EXPECT_EQ(six.high, 6);
+  EXPECT_DOUBLE_EQ(six.coverage, 0.96875);
+  EXPECT_FALSE(std::isnan(median_interval(Values{1, 2, 3, 4, 5}, 0.9).low));
+}
+
+// The normal limit: ranks n/2 ± 1.96 √n/2.
+TEST(MedianInterval, OfManySamplesHasRanksOfTheNormalLimit) {
+  Values samples(10'000);
+  std::iota(samples.begin(), samples.end(), 1.0);
+  const MedianInterval found = median_interval(samples);
+  EXPECT_NEAR(found.low, 5000 - 98, 2);
+  EXPECT_NEAR(found.high, 5001 + 98, 2);
+  EXPECT_NEAR(found.coverage, 0.95, 0.002);
+}
+
+TEST(MedianInterval, OfNothingIsNothingAndNaNIsRefused) {
+  EXPECT_TRUE(std::isnan(median_interval({}).median));
+  EXPECT_THROW(median_interval(Values{1, std::nan("")}), InvalidInput);
+  EXPECT_THROW(median_interval(Values{1, 2}, 1), InvalidInput);
+}
+
 TEST(Wilson, EndsSolveTheirEquation) {
   const double z = 1.959963984540054;
   for (const auto& [hits, n] : {std::pair{8, 10}, {1, 3}, {50, 400}, {0, 7}, {7, 7}}) {
