@@ -35,8 +35,9 @@ TEXT_FIELDS = (
     ("commands/dry_capture.log", r"( of memory, )[^\n]*", "an estimated time, from a short measurement"),
     ("commands/bench_*.log", r"[ ]+|-?[0-9][0-9.,]*", "measured times and memory; columns are as wide as they need"),
     ("commands/bench_*.json",
-     r'("(?:load_before|load_after|(?:product_gflops|ttft_ms|plain_ms|recorded_ms|overhead|peak_bytes|\w+_us|'
-     r'\w+_share|\w+_per_second|relative|all_relative)(?:_min|_max)?)": )-?[0-9][0-9.e+-]*', "the same"),
+     r'("(?:load|load_before|load_after|(?:product_gflops|ttft_ms|plain_ms|recorded_ms|overhead|peak_bytes|\w+_us|'
+     r'\w+_share|\w+_per_second|relative|\w+_relative)(?:_min|_max|_low|_high)?)": )-?[0-9][0-9.e+-]*', "the same"),
+    ("commands/bench_*.json", r'("ttft_ms_rounds": )\[[^\]]*\]', "the same"),
 )
 # The same in HDF5 files, by path or path@attribute; with a pattern only that part of a text, else the whole value.
 HDF5_FIELDS = (

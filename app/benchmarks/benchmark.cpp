@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <limits>
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::pair<const char*, std::optional<Spread> Row::*> kSpreads[]{
     {"ttft_ms", &Row::ttft_ms},
+    {"ttft_relative", &Row::ttft_relative},
     {"tokens_per_second", &Row::tokens_per_second},
     {"attention_share", &Row::attention_share},
     {"eviction_share", &Row::eviction_share},
@@ -58,6 +61,21 @@ void put(Json& json, const std::string& name, const std::optional<Spread>& sprea
   json[name + "_max"] = spread ? Json(spread->most) : Json(nullptr);
 }
 
+constexpr std::array<RatioColumn, 5> kRatios{
+    {{"ttft_relative", "× none", &Row::ttft_ratio, 0, ratio_text},
+     {"products_share", "products %", &Row::products_ratio, 0, percent_text},
+     {"overhead", "overhead %", &Row::recording_ratio, 1, excess_text},
+     {"relative", "relative", &Row::score_ratio, 0, ratio_text},
+     {"all_relative", "all relative", &Row::all_ratio, 0, ratio_text}}};
+
+void put(Json& json, const RatioColumn& column, const std::optional<PairedRatio>& ratio) {
+  const std::string name = column.name;
+  json[name + "_low"] = ratio ? json_number(ratio->low - column.from) : Json();
+  json[name + "_high"] = ratio ? json_number(ratio->high - column.from) : Json();
+  json[name + "_told"] = ratio ? Json(ratio->told()) : Json();
+  json[name + "_doubt"] = ratio && !ratio->told() ? Json(ratio->doubt) : Json();
+}
+
 Json row_json(const Row& row) {
   Json json{{"policy", row.policy},
             {"budget", json_number(row.budget)},
@@ -65,6 +83,8 @@ Json row_json(const Row& row) {
             {"schedule", row.schedule ? Json(*row.schedule) : Json()},
             {"n_tokens", row.n_tokens}};
   for (const auto& [name, spread] : kSpreads) put(json, name, row.*spread);
+  for (const RatioColumn& column : kRatios) put(json, column, row.*column.ratio);
+  json["ttft_ms_rounds"] = row.ttft_rounds.times;
   for (const auto& [name, number] : kNumbers) json[name] = json_number(row.*number);
   for (const auto& [name, count] : kCounts) json[name] = json_number(row.*count);
   return json;
@@ -93,15 +113,13 @@ Json benchmark_json(const Benchmark& benchmark) {
   put(json, "product_gflops", benchmark.product_gflops);
   json["load_before"] = json_number(benchmark.load_before);
   json["load_after"] = json_number(benchmark.load_after);
+  json["ratios"] = ratio_rules_json(benchmark.load);
   json["rows"] = Json::array();
   for (const Row& row : benchmark.rows) json["rows"].push_back(row_json(row));
   return json;
 }
 
-std::optional<double> load_average() {
-  std::array<double, 1> load{};
-  return getloadavg(load.data(), 1) == 1 ? std::optional(load[0]) : std::nullopt;
-}
+std::span<const RatioColumn> ratio_columns() { return kRatios; }
 
 std::string Case::label() const {
   return budget > 0 ? fmt::format("{} N={} B={}", policy, budget, block)
@@ -202,12 +220,16 @@ struct Quantity {
   figures::Axis axis;
   std::optional<Spread> Row::*spread;
   double scale;
+  std::optional<PairedRatio> Row::*ratio = nullptr;  // where it is a ratio of times
+  double from = 0;                                   // taken off that
 };
 
 Quantity quantity_of(const std::string& benchmark) {
   if (benchmark == "score")
-    return {"Cost of eviction", {"time relative to the baseline's", ""}, &Row::all_relative, 1};
-  if (benchmark == "capture") return {"Cost of recording", {"overhead", "%"}, &Row::overhead, 100};
+    return {
+        "Cost of eviction", {"time relative to the baseline's", ""}, &Row::all_relative, 1, &Row::all_ratio};
+  if (benchmark == "capture")
+    return {"Cost of recording", {"overhead", "%"}, &Row::overhead, 100, &Row::recording_ratio, 1};
   if (benchmark == "memory")
     return {"Peak memory", {"peak memory", "MiB"}, &Row::peak_bytes, 1.0 / (1 << 20)};
   return {"Time to first token", {"time to first token", "ms"}, &Row::ttft_ms, 1};
@@ -292,8 +314,31 @@ class FigureOfRows {
     const auto x = value_of(row, along_);
     if (!spread || !x) return;
     LineSeries& line = *std::ranges::find(panel.lines, row.policy, &LineSeries::id);
+    if (quantity_.ratio != nullptr) return add_ratio(panel, line, *x, row.*quantity_.ratio);
     line.x.push_back(static_cast<float>(*x));
     line.y.push_back(static_cast<float>(quantity_.scale * spread->median));
+  }
+
+  // With a bar as long as its interval; what cannot be told is not drawn.
+  void add_ratio(Panel& panel, LineSeries& line, std::int64_t x,
+                 const std::optional<PairedRatio>& ratio) const {
+    if (!ratio || !ratio->told()) return;
+    const auto put = [&](LineSeries& series, double value) {
+      series.x.push_back(static_cast<float>(x));
+      series.y.push_back(static_cast<float>(quantity_.scale * (value - quantity_.from)));
+    };
+    put(line, ratio->ratio);
+    const std::string id = line.id + "_interval";
+    const figures::Colour colour = line.colour;  // `line` is gone once another line stands beside it
+    auto bars = std::ranges::find(panel.lines, id, &LineSeries::id);
+    if (bars == panel.lines.end()) {
+      panel.lines.emplace_back();
+      bars = std::prev(panel.lines.end());
+      bars->id = id;
+      bars->colour = colour;
+    }
+    for (const double end : {ratio->low, ratio->high, std::numeric_limits<double>::quiet_NaN()})
+      put(*bars, end);
   }
 
   std::string name_;
@@ -308,8 +353,22 @@ class FigureOfRows {
 std::string caption_of(const Benchmark& benchmark) {
   const Setting& setting = benchmark.setting;
   const std::string where = setting.model.empty() ? "random keys" : setting.model;
-  return fmt::format("{}, {} on {}, {}; medians of {}", where, setting.dtype, setting.device,
-                     counted(setting.threads, "thread"), counted(benchmark.repeat, "repetition"));
+  std::string caption =
+      fmt::format("{}, {} on {}, {}; medians of {}", where, setting.dtype, setting.device,
+                  counted(setting.threads, "thread"), counted(benchmark.repeat, "repetition"));
+  const Quantity quantity = quantity_of(benchmark.name);
+  if (quantity.ratio == nullptr) return caption;
+  caption += fmt::format(", bars are {:.0f} % intervals", 100 * kRatioConfidence);
+  std::vector<PairedRatio> untold;
+  for (const Row& row : benchmark.rows)
+    if (const auto& ratio = row.*quantity.ratio; ratio && !ratio->told()) untold.push_back(*ratio);
+  if (untold.empty()) return caption;
+  const std::vector<std::string> doubts = doubts_of(untold);
+  caption += fmt::format(
+      "; {} of {} cannot be told and are not drawn: {}{}", untold.size(), benchmark.rows.size(),
+      doubts.front(),
+      doubts.size() > 1 ? fmt::format(" ({} more)", counted(std::ssize(doubts) - 1, "reason")) : "");
+  return caption;
 }
 
 }  // namespace

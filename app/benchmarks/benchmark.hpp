@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "analysis/policies/policy.hpp"
+#include "app/benchmarks/paired_ratio.hpp"
 #include "app/figures/figure.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/model/model.hpp"
@@ -36,6 +38,8 @@ struct Row {
   std::int64_t n_tokens = 0;  // of the prompt; keys where only scoring is measured
 
   std::optional<Spread> ttft_ms, tokens_per_second;
+  RoundTimes ttft_rounds;               // milliseconds, what ttft_ms is of
+  std::optional<Spread> ttft_relative;  // ttft_ms over that of `none`, of the same block, schedule and tokens
   std::optional<Spread> attention_share, eviction_share;
   std::optional<Spread> products_share;  // what the layers' matrix products alone would have taken
   std::optional<Spread> generated_per_second;
@@ -49,6 +53,8 @@ struct Row {
       statistics_us;  // what the attention statistics that the policy reads add to attention
   // In units of the baseline's at the fewest keys: score_us, and the sum of all three.
   std::optional<Spread> relative, all_relative;
+  // The same ratios of times, paired: what may be said of them.
+  std::optional<PairedRatio> ttft_ratio, products_ratio, recording_ratio, score_ratio, all_ratio;
   std::optional<double> paper_relative;         // KeyDiff (arXiv 2504.15364), Table 19
   std::optional<double> flops, flops_relative;  // by its flop model (A.1), for keydiff
 
@@ -74,15 +80,24 @@ struct Benchmark {
   // What products of the model's shape alone reach in the same minutes, 10⁹ operations a second.
   std::optional<Spread> product_gflops = {};
   std::optional<double> load_before = {}, load_after = {};  // the machine's average over the last minute
+  MachineLoad load = {};                                    // over the rounds
   std::vector<Row> rows = {};
 };
 
 // {"format": 1, "benchmark": …, "rows": […]}: a median under its quantity's name, its extremes as `_min`,
-// `_max`.
+// `_max`; of a ratio of times also its interval, `_low` and `_high`, whether it can be told, `_told`, and why
+// not, `_doubt`.
 nlohmann::ordered_json benchmark_json(const Benchmark& benchmark);
 
-// The load average of the last minute; empty where the system does not say.
-std::optional<double> load_average();
+// A ratio of times that rows may have, as it is called in JSON and printed.
+struct RatioColumn {
+  const char* name;   // "overhead"
+  const char* title;  // "overhead %"
+  std::optional<PairedRatio> Row::*ratio;
+  double from;  // what is taken off it: 1 of an overhead
+  std::string (*text)(const PairedRatio&);
+};
+std::span<const RatioColumn> ratio_columns();
 
 // Watches a benchmark, and may end it.
 struct Monitor {
@@ -137,13 +152,13 @@ std::int64_t largest(const std::vector<std::int64_t>& values);
 
 // A benchmark as lines, one per policy: time to the first token, relative cost of eviction, overhead of
 // recording or peak memory, over whichever of budget, block and number of tokens was varied most; what else
-// was varied has a panel for each of its values. Medians are drawn. `none`, which has no budget, is level
-// over all of them.
+// was varied has a panel for each of its values. Medians are drawn, ratios of times with their intervals, and
+// those that cannot be told not at all. `none`, which has no budget, is level over all of them.
 figures::Figure benchmark_figure(const Benchmark& benchmark);
 
 // Time to the first token and tokens a second of every combination (KeyDiff, arXiv 2504.15364, Figs. 7 and
 // 17), with what of it attention and eviction took. After a warm-up, every repetition runs all combinations
-// once, so that whatever else the machine does meets them alike.
+// once, in the order of `round_order`, so that whatever else the machine does meets them alike.
 //   prompt: at least as long as the longest combination
 //   throws Cancelled within one block of `monitor.control.cancel`; UsageError and InvalidInput as a capture
 //   does
@@ -183,8 +198,8 @@ Benchmark measure_peak_memory(const std::filesystem::path& model_folder,
                               const std::vector<std::int32_t>& prompt, Monitor& monitor);
 
 // What recording costs: every combination runs with keys, queries and exact statistics written to a file, and
-// without, one right after the other, each repetition in the other order. The file is removed after each run,
-// whatever happens.
+// without, one right after the other, each repetition in the other order, and the combinations in that of
+// `round_order`. The file is removed after each run, whatever happens.
 //   folder: where the file is written; the recording's cost depends on its disk
 //   throws as measure_prefill does, and FileError where nothing can be written there
 Benchmark measure_recording_overhead(const capture::Model& model, const Sweep& sweep,

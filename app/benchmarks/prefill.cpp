@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "app/benchmarks/benchmark.hpp"
 #include "capture/inference/engine.hpp"
@@ -26,6 +28,7 @@ double measure_gflops(capture::ProductTimer& product) {
 // The measurements of one combination, one entry per repetition.
 struct PrefillSamples {
   std::vector<double> ttft_ms, tokens_per_second, attention_share, eviction_share, products_share, generated;
+  std::vector<double> products_ms;
   std::int64_t peak_cache_rows = 0, peak_cache_bytes = 0;
 };
 
@@ -86,15 +89,18 @@ void add(PrefillSamples& samples, const Case& each, const capture::RunOutcome& o
   samples.attention_share.push_back(outcome.attention_seconds / seconds);
   samples.eviction_share.push_back(outcome.eviction_seconds / seconds);
   samples.products_share.push_back(product_seconds / seconds);
+  samples.products_ms.push_back(1e3 * product_seconds);
   const auto n_fed_back = static_cast<double>(outcome.generated.size()) - 1;
   if (n_fed_back > 0) samples.generated.push_back(n_fed_back / outcome.generation_seconds);
   samples.peak_cache_rows = outcome.peak_cache_rows;
   samples.peak_cache_bytes = outcome.peak_cache_bytes;
 }
 
-Row row_of(const Case& each, const PrefillSamples& samples) {
+Row row_of(const Case& each, const PrefillSamples& samples, const MachineLoad& load) {
   Row row = row_of(each);
   row.ttft_ms = spread_of(samples.ttft_ms);
+  row.ttft_rounds = {samples.ttft_ms, load};
+  row.products_ratio = paired_ratio({samples.products_ms, load}, row.ttft_rounds);
   row.tokens_per_second = spread_of(samples.tokens_per_second);
   row.attention_share = spread_of(samples.attention_share);
   row.eviction_share = spread_of(samples.eviction_share);
@@ -103,6 +109,23 @@ Row row_of(const Case& each, const PrefillSamples& samples) {
   row.peak_cache_rows = samples.peak_cache_rows;
   row.peak_cache_bytes = samples.peak_cache_bytes;
   return row;
+}
+
+// Of every row whose combination was run with the full cache too.
+void compare_with_none(std::vector<Row>& rows) {
+  for (Row& row : rows) {
+    const auto none = std::ranges::find_if(rows, [&](const Row& other) {
+      return !other.budget && other.block == row.block && other.schedule == row.schedule &&
+             other.n_tokens == row.n_tokens;
+    });
+    if (none == rows.end()) continue;
+    row.ttft_ratio = &*none == &row ? unit_ratio(std::ssize(row.ttft_rounds.times))
+                                    : paired_ratio(row.ttft_rounds, none->ttft_rounds);
+    std::vector<double> relative;
+    for (std::size_t i = 0; i < row.ttft_rounds.times.size(); ++i)
+      relative.push_back(row.ttft_rounds.times[i] / none->ttft_rounds.times[i]);
+    row.ttft_relative = spread_of(std::move(relative));
+  }
 }
 
 }  // namespace
@@ -120,17 +143,22 @@ Benchmark measure_prefill(const capture::Model& model, const Sweep& sweep,
   const double flops_per_token = 2 * capture::token_products(model.config());
   std::vector<PrefillSamples> samples(rounds.cases().size());
   std::vector<double> rates;
+  LoadWatch load;
+  load.look();
   for (std::int64_t i = 0; i < sweep.repeat; ++i) {
     rates.push_back(measure_gflops(*product));
-    for (std::size_t c = 0; c < samples.size(); ++c) {
+    for (const std::size_t c : round_order(samples.size(), i, sweep.seed)) {
       const Case& each = rounds.cases()[c];
       const double product_seconds =
           static_cast<double>(each.n_tokens) * flops_per_token / rates.back() / 1e9;
       add(samples[c], each, rounds.run(each), product_seconds);
     }
+    load.look();
   }
+  benchmark.load = load.seen();
   for (std::size_t c = 0; c < samples.size(); ++c)
-    benchmark.rows.push_back(row_of(rounds.cases()[c], samples[c]));
+    benchmark.rows.push_back(row_of(rounds.cases()[c], samples[c], benchmark.load));
+  compare_with_none(benchmark.rows);
   benchmark.product_gflops = spread_of(rates);
   benchmark.load_after = load_average();
   return benchmark;

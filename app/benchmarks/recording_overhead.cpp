@@ -122,14 +122,22 @@ Benchmark measure_recording_overhead(const capture::Model& model, const Sweep& s
   std::vector<OverheadSamples> samples(cases.size());
   Pairs pairs(model, sweep, prompt, folder, monitor);
   pairs.warm_up(cases.front());
-  for (std::int64_t i = 0; i < sweep.repeat; ++i)
-    for (std::size_t c = 0; c < cases.size(); ++c) pairs.run(cases[c], i % 2 == 1, samples[c]);
+  LoadWatch load;
+  load.look();
+  for (std::int64_t i = 0; i < sweep.repeat; ++i) {
+    for (const std::size_t c : round_order(cases.size(), i, sweep.seed))
+      pairs.run(cases[c], i % 2 == 1, samples[c]);
+    load.look();
+  }
+  benchmark.load = load.seen();
   for (std::size_t c = 0; c < cases.size(); ++c) {
     Row row = row_of(cases[c]);
     row.ttft_ms = spread_of(samples[c].ttft_ms);
     row.plain_ms = spread_of(samples[c].plain_ms);
     row.recorded_ms = spread_of(samples[c].recorded_ms);
     row.overhead = spread_of(samples[c].overhead);
+    row.recording_ratio =
+        paired_ratio({samples[c].recorded_ms, benchmark.load}, {samples[c].plain_ms, benchmark.load});
     row.file_bytes = samples[c].file_bytes;
     benchmark.rows.push_back(std::move(row));
   }

@@ -153,11 +153,20 @@ class TimedPolicy {
     }
     row.relative = spread_of(std::move(relative));
     row.all_relative = spread_of(std::move(all_relative));
+    const bool itself = this == &baseline;
+    const auto rounds = std::ssize(score_us_);
+    row.score_ratio = itself ? unit_ratio(rounds) : paired_ratio({score_us_}, {baseline.score_us_});
+    row.all_ratio = itself ? unit_ratio(rounds) : paired_ratio({all_us()}, {baseline.all_us()});
     return row;
   }
 
  private:
   double all_us(std::size_t i) const { return score_us_[i] + select_us_[i] + statistics_us_[i]; }
+  std::vector<double> all_us() const {
+    std::vector<double> all;
+    for (std::size_t i = 0; i < score_us_.size(); ++i) all.push_back(all_us(i));
+    return all;
+  }
 
   template <typename Work>
   static double seconds_of(const Work& work) {
@@ -235,15 +244,16 @@ Benchmark measure_scoring(const ScoringOptions& options, Monitor& monitor) {
   const std::int64_t total =
       options.repeat * static_cast<std::int64_t>(sizes.size() * options.policies.size());
   std::int64_t done = 0;
-  for (std::int64_t i = 0; i < options.repeat; ++i)
-    for (auto& [cache, policies] : all) {
-      const capture::AttentionTiming attention = cache.attention(options);
-      for (TimedPolicy& policy : policies) {
-        monitor.control.wait_for_turn();
-        monitor.report(done++, total, fmt::format("{}, {} keys", policy.name(), policy.n_keys()));
-        policy.measure(cache, attention);
-      }
+  LoadWatch load;  // said, but no reason for doubt: it does not lengthen a thread's processor time
+  for (std::int64_t i = 0; i < options.repeat; ++i, load.look())
+    for (const std::size_t at : round_order(sizes.size() * options.policies.size(), i, options.seed)) {
+      auto& [cache, policies] = all[at / options.policies.size()];
+      TimedPolicy& policy = policies[at % options.policies.size()];
+      monitor.control.wait_for_turn();
+      monitor.report(done++, total, fmt::format("{}, {} keys", policy.name(), policy.n_keys()));
+      policy.measure(cache, cache.attention(options));
     }
+  benchmark.load = load.seen();
   const TimedPolicy& baseline = all.front().second.at(baseline_index(options.policies));
   for (const auto& [cache, policies] : all)
     for (const TimedPolicy& policy : policies) {

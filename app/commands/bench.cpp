@@ -88,13 +88,13 @@ void add_prefill(CLI::App& bench) {
   auto arguments = std::make_shared<ModelArguments>();
   CLI::App* command =
       bench.add_subcommand("prefill", "Time to the first token, by policy, budget, block and prompt length");
-  arguments->options.add_to(*command, 5);
+  arguments->options.add_to(*command, benchmarks::kLeastRounds);
   arguments->options.add_generate(*command);
   arguments->outputs.add_to(*command);
   command->footer(
       "Example:\n"
       "  keyscope bench prefill --model assets/demo_model --policy none --policy keydiff --policy tova \\\n"
-      "    --budget 128,256 --block 64 --tokens 512 --schedule both --repeat 3 --out prefill.svg");
+      "    --budget 128,256 --block 64 --tokens 512 --schedule both --out prefill.svg");
   command->callback([arguments] { run_with_model(*arguments, benchmarks::measure_prefill); });
 }
 
@@ -122,13 +122,13 @@ void add_score(CLI::App& bench) {
 void add_capture_overhead(CLI::App& bench) {
   auto arguments = std::make_shared<ModelArguments>();
   CLI::App* command = bench.add_subcommand("capture", "What recording costs over the same run without it");
-  arguments->options.add_to(*command, 5);
+  arguments->options.add_to(*command, benchmarks::kLeastRounds);
   arguments->outputs.add_to(*command);
   command->footer(
       "The recording is written beside --out, or into the current folder, and removed.\n\n"
       "Example:\n"
       "  keyscope bench capture --model assets/demo_model --policy none --policy keydiff --budget 128 \\\n"
-      "    --block 64 --tokens 512 --repeat 3");
+      "    --block 64 --tokens 512");
   command->callback([arguments] {
     run_with_model(*arguments, [&](const capture::Model& model, const benchmarks::Sweep& sweep,
                                    const std::vector<std::int32_t>& prompt, Monitor& monitor) {
@@ -162,8 +162,7 @@ void add_bench(CLI::App& app) {
   add_memory(*command);
   add_bench_view(*command);
   add_bench_live(*command);
-  command->footer(
-      "Example:\n  keyscope bench score --policy keydiff --policy h2o --keys 512,1024 --repeat 3");
+  command->footer("Example:\n  keyscope bench score --policy keydiff --policy h2o --keys 512,1024");
 }
 
 namespace {
@@ -177,7 +176,10 @@ void add_counts(CLI::App& command, const std::string& name, std::vector<std::int
 
 void add_repeat(CLI::App& command, std::int64_t& repeat, std::int64_t by_default) {
   repeat = by_default;
-  command.add_option("--repeat", repeat, "Repetitions, each of all combinations")
+  command
+      .add_option("--repeat", repeat,
+                  fmt::format("Repetitions, each of all combinations; ratios of times need {}",
+                              benchmarks::kLeastRounds))
       ->check(one_or_more())
       ->capture_default_str();
 }

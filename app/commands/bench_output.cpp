@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +57,15 @@ BenchColumn median(std::string title, Measured measured) {
           }};
 }
 
+// What may be said of a ratio of times, under the title that it has in all benchmarks.
+BenchColumn ratio(const std::string& name) {
+  const auto columns = benchmarks::ratio_columns();
+  const auto& column = *std::ranges::find(columns, name, &benchmarks::RatioColumn::name);
+  return {column.title, [&column](const Row& row) {
+            return row.*column.ratio ? std::optional(column.text(*(row.*column.ratio))) : std::nullopt;
+          }};
+}
+
 BenchColumn share(std::string title, Measured measured) {
   return {std::move(title), [=](const Row& row) {
             return row.*measured ? std::optional(fmt::format("{:.1f} %", 100 * (row.*measured)->median))
@@ -87,20 +99,21 @@ std::vector<BenchColumn> columns_of(const Benchmark& benchmark) {
           {benchmark.name == "score" ? "keys" : "tokens",
            [](const Row& row) { return std::optional(std::to_string(row.n_tokens)); }},
           spread("ttft ms", &Row::ttft_ms),
+          ratio("ttft_relative"),
           median("tokens/s", &Row::tokens_per_second),
           share("attention", &Row::attention_share),
           share("eviction", &Row::eviction_share),
-          share("products", &Row::products_share),
+          ratio("products_share"),
           median("generated/s", &Row::generated_per_second),
           median("plain ms", &Row::plain_ms),
           median("recorded ms", &Row::recorded_ms),
-          spread("overhead %", &Row::overhead, 100),
+          ratio("overhead"),
           bytes("file", &Row::file_bytes),
           median("score us", &Row::score_us),
           median("select us", &Row::select_us),
           median("statistics us", &Row::statistics_us),
-          spread("relative", &Row::relative),
-          spread("all relative", &Row::all_relative),
+          ratio("relative"),
+          ratio("all_relative"),
           number("flop model", &Row::flops_relative),
           number("Table 19", &Row::paper_relative),
           spread("peak MiB", &Row::peak_bytes, 1 / kMebibyte),
@@ -161,6 +174,38 @@ std::string bench_setting(const Benchmark& benchmark) {
   return text;
 }
 
+// Why ratios cannot be told, and which: "relative of tova, 512 keys".
+std::map<std::string, std::vector<std::string>> doubts_of(const Benchmark& benchmark) {
+  std::map<std::string, std::vector<std::string>> doubts;
+  for (const auto& column : benchmarks::ratio_columns())
+    for (const Row& row : benchmark.rows) {
+      const auto& ratio = row.*column.ratio;
+      if (!ratio || ratio->told()) continue;
+      doubts[ratio->doubt].push_back(fmt::format(
+          "{} of {}, {}", column.title, row.policy,
+          benchmark.name == "score" ? counted(row.n_tokens, "key") : counted(row.n_tokens, "token")));
+    }
+  return doubts;
+}
+
+// What brackets behind ratios are, and why some of them are not there.
+std::string ratio_notes(const Benchmark& benchmark) {
+  const bool any = std::ranges::any_of(benchmark.rows, [](const Row& row) {
+    return std::ranges::any_of(benchmarks::ratio_columns(),
+                               [&](const auto& column) { return (row.*column.ratio).has_value(); });
+  });
+  if (!any) return "";
+  std::string text = fmt::format("[…]: {:.0f} % interval of a ratio's median over {}\n",
+                                 100 * benchmarks::kRatioConfidence, counted(benchmark.repeat, "round"));
+  for (const auto& [doubt, whose] : doubts_of(benchmark)) {
+    const std::string first = fmt::format(
+        "{}", fmt::join(whose.begin(), whose.begin() + std::min<std::ptrdiff_t>(std::ssize(whose), 3), ", "));
+    text += fmt::format("cannot be told: {}{}, as {}\n", first,
+                        whose.size() > 3 ? fmt::format(" and {} more", whose.size() - 3) : "", doubt);
+  }
+  return text;
+}
+
 // A figure file says where its figures come from; all of the benchmark is in its configuration.
 recording::Origin origin_of(const benchmarks::Benchmark& benchmark,
                             const std::optional<capture::ModelConfig>& config) {
@@ -188,7 +233,8 @@ void write_figure(const benchmarks::Benchmark& benchmark, const std::optional<ca
 
 void write_benchmark(const benchmarks::Benchmark& benchmark,
                      const std::optional<capture::ModelConfig>& config, const BenchOutputs& outputs) {
-  if (!outputs.json.is_stdout()) fmt::print("{}\n{}", bench_setting(benchmark), bench_table(benchmark));
+  if (!outputs.json.is_stdout())
+    fmt::print("{}\n{}{}", bench_setting(benchmark), bench_table(benchmark), ratio_notes(benchmark));
   if (outputs.json.given()) write_json(outputs.json, benchmarks::benchmark_json(benchmark));
   if (!outputs.out.empty()) write_figure(benchmark, config, outputs);
 }

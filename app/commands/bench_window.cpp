@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/App.hpp>
@@ -20,6 +21,8 @@
 #include "app/commands/view.hpp"
 #include "app/window/benchmarks.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::commands {
 
@@ -50,25 +53,36 @@ using benchmarks::Spread;
 
 struct LiveArguments {
   CaptureCommandOptions live;
-  int repeat = 3;
+  int repeat = benchmarks::kLeastRounds;
   BenchWindowOptions window;
 };
 
-window::LiveTimes measure_live(const LiveArguments& arguments) {
+struct LiveResult {
+  window::LiveTimes times;
+  benchmarks::MachineLoad load;
+};
+
+LiveResult measure_live(const LiveArguments& arguments) {
   if (!arguments.live.prompt.given())
     throw UsageError("bench live: give a --prompt, --prompt-file or --prompt-ids");
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
   Progress progress("runs, alone and in the window", arguments.window.quiet);
   const WindowSize size = parse_window_size(arguments.window.size);
+  benchmarks::LoadWatch load;
+  load.look();
   window::LiveBenchmark benchmark;
   benchmark.request = live_request(arguments.live, "", false);
   benchmark.width = size.width;
   benchmark.height = size.height;
   benchmark.repeat = arguments.repeat;
   benchmark.cancelled = &cancelled;
-  benchmark.on_run = [&](int done, int total) { progress.update(done, total, ""); };
-  return window::measure_live(benchmark);
+  benchmark.on_run = [&](int done, int total) {
+    load.look();
+    progress.update(done, total, "");
+  };
+  window::LiveTimes times = window::measure_live(benchmark);
+  return {std::move(times), load.seen()};
 }
 
 nlohmann::ordered_json row_of(const char* name, const Spread& seconds) {
@@ -78,26 +92,46 @@ nlohmann::ordered_json row_of(const char* name, const Spread& seconds) {
           {"seconds_max", seconds.most}};
 }
 
+nlohmann::ordered_json live_json(const LiveArguments& arguments, const LiveResult& result,
+                                 const benchmarks::PairedRatio& ratio) {
+  const Spread alone = benchmarks::spread_of(result.times.alone).value();
+  const Spread in_window = benchmarks::spread_of(result.times.in_window).value();
+  return {{"format", 1},
+          {"benchmark", "live"},
+          {"model", arguments.live.model().name()},
+          {"size", arguments.window.size},
+          {"repeat", arguments.repeat},
+          {"slowdown", ratio.ratio - 1},
+          {"slowdown_low", json_number(ratio.low - 1)},
+          {"slowdown_high", json_number(ratio.high - 1)},
+          {"slowdown_told", ratio.told()},
+          {"slowdown_doubt", ratio.told() ? nlohmann::ordered_json() : nlohmann::ordered_json(ratio.doubt)},
+          {"ratios", benchmarks::ratio_rules_json(result.load)},
+          {"rows", {row_of("alone", alone), row_of("in_window", in_window)}}};
+}
+
+void print_live(const LiveResult& result, const benchmarks::PairedRatio& ratio) {
+  fmt::print("{:<16}{:>10}{:>10}{:>10}\n", "", "median s", "least", "most");
+  for (const auto& [name, times] :
+       {std::pair{"alone", &result.times.alone}, std::pair{"in the window", &result.times.in_window}}) {
+    const Spread seconds = benchmarks::spread_of(*times).value();
+    fmt::print("{:<16}{:>10.3f}{:>10.3f}{:>10.3f}\n", name, seconds.median, seconds.least, seconds.most);
+  }
+  if (ratio.told())
+    fmt::print("the window adds {} %: median of {} and its {:.0f} % interval\n",
+               benchmarks::excess_text(ratio), counted(ratio.n_rounds, "round"),
+               100 * benchmarks::kRatioConfidence);
+  else
+    fmt::print("what the window adds cannot be told: {}\n", ratio.doubt);
+}
+
 void run_live(const LiveArguments& arguments) {
   require_writable(arguments.window.json, arguments.live.model().folder());
-  const window::LiveTimes times = measure_live(arguments);
-  const Spread alone = benchmarks::spread_of(times.alone).value();
-  const Spread in_window = benchmarks::spread_of(times.in_window).value();
-  const double slowdown = in_window.median / alone.median - 1;
-  if (!arguments.window.json.is_stdout()) {
-    fmt::print("{:<16}{:>10}{:>10}{:>10}\n", "", "median s", "least", "most");
-    for (const auto& [name, seconds] : {std::pair{"alone", alone}, std::pair{"in the window", in_window}})
-      fmt::print("{:<16}{:>10.3f}{:>10.3f}{:>10.3f}\n", name, seconds.median, seconds.least, seconds.most);
-    fmt::print("the window adds {:.1f} %\n", 100 * slowdown);
-  }
-  if (!arguments.window.json.given()) return;
-  write_json(arguments.window.json, {{"format", 1},
-                                     {"benchmark", "live"},
-                                     {"model", arguments.live.model().name()},
-                                     {"size", arguments.window.size},
-                                     {"repeat", arguments.repeat},
-                                     {"slowdown", slowdown},
-                                     {"rows", {row_of("alone", alone), row_of("in_window", in_window)}}});
+  const LiveResult result = measure_live(arguments);
+  const benchmarks::PairedRatio ratio =
+      benchmarks::paired_ratio({result.times.in_window, result.load}, {result.times.alone, result.load});
+  if (!arguments.window.json.is_stdout()) print_live(result, ratio);
+  if (arguments.window.json.given()) write_json(arguments.window.json, live_json(arguments, result, ratio));
 }
 
 }  // namespace
@@ -107,7 +141,7 @@ void add_bench_live(CLI::App& bench) {
   CLI::App* command =
       bench.add_subcommand("live", "How much the window slows the run that it shows, untouched");
   arguments->live.add_to(*command, true, false);
-  command->add_option("--repeat", arguments->repeat, "Of each (default: 3)")->check(one_or_more());
+  command->add_option("--repeat", arguments->repeat, "Of each")->check(one_or_more())->capture_default_str();
   arguments->window.add_to(
       *command,
       "  keyscope bench live --model assets/demo_model --prompt-file assets/demo_model/prompts/needle.txt "

@@ -1,6 +1,7 @@
 #include "app/benchmarks/benchmark.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,6 +77,49 @@ TEST(BenchmarkFigure, WhatWasNotMeasuredIsNullInJson) {
   EXPECT_EQ(json["rows"][1]["ttft_ms_max"], 15);
   EXPECT_TRUE(json["rows"][0]["budget"].is_null());
   EXPECT_TRUE(json["rows"][1]["peak_bytes"].is_null());
+}
+
+// An overhead is a ratio less one, and so are its ends; what was not compared is null.
+TEST(BenchmarkFigure, RatiosStandWithTheirIntervalsInJson) {
+  Benchmark benchmark = make_benchmark();
+  benchmark.rows[0].recording_ratio = PairedRatio{1.3, 1.25, 1.375, 7};
+  benchmark.rows[1].ttft_ratio = PairedRatio{1.3, 1.2, 1.4, 7, "because"};
+  benchmark.rows[1].ttft_rounds.times = {13, 14, 15};
+  const auto json = benchmark_json(benchmark);
+  EXPECT_DOUBLE_EQ(json["rows"][0]["overhead_low"], 0.25);
+  EXPECT_DOUBLE_EQ(json["rows"][0]["overhead_high"], 0.375);
+  EXPECT_EQ(json["rows"][0]["overhead_told"], true);
+  EXPECT_TRUE(json["rows"][0]["overhead_doubt"].is_null());
+  EXPECT_TRUE(json["rows"][0]["ttft_relative_told"].is_null());
+  EXPECT_EQ(json["rows"][1]["ttft_relative_told"], false);
+  EXPECT_EQ(json["rows"][1]["ttft_relative_doubt"], "because");
+  EXPECT_EQ(json["rows"][1]["ttft_ms_rounds"].size(), 3u);
+  EXPECT_EQ(json["ratios"]["least_rounds"], kLeastRounds);
+}
+
+// Bars as long as their intervals, in per cent; what cannot be told is not drawn, and the caption says why.
+TEST(BenchmarkFigure, RatiosThatCannotBeToldAreNotDrawn) {
+  Benchmark benchmark;
+  benchmark.name = "capture";
+  for (const std::int64_t budget : {8, 16, 32}) {
+    Row row = make_row("keydiff", budget, 64, 100);
+    row.overhead = Spread{0.3, 0.2, 0.4};
+    row.recording_ratio = PairedRatio{1.25, 1.125, 1.5, 7, budget == 16 ? "because" : ""};
+    benchmark.rows.push_back(row);
+  }
+  const figures::Figure figure = benchmark_figure(benchmark);
+  ASSERT_EQ(figure.panels.size(), 1u);
+  const auto& lines = figure.panels[0].lines;
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0].x, ElementsAre(8, 32));
+  EXPECT_THAT(lines[0].y, ElementsAre(25, 25));
+  EXPECT_EQ(lines[1].id, "keydiff_interval");
+  EXPECT_EQ(lines[1].colour, lines[0].colour);
+  ASSERT_EQ(lines[1].y.size(), 6u);
+  EXPECT_EQ(lines[1].y[0], 12.5F);
+  EXPECT_EQ(lines[1].y[1], 50);
+  EXPECT_TRUE(std::isnan(lines[1].y[2])) << "bars are not joined";
+  EXPECT_TRUE(figure.caption.ends_with("1 of 3 cannot be told and are not drawn: because")) << figure.caption;
 }
 
 TEST(Spread, OfNothingIsNothing) { EXPECT_FALSE(spread_of({}).has_value()); }

@@ -65,6 +65,9 @@ TEST(Bench, PrefillRunsEveryCombinationAndNoneOncePerBlock) {
     EXPECT_GE(row["eviction_share"], 0);
     EXPECT_LT(row["eviction_share"], 1);
     EXPECT_TRUE(row["peak_bytes"].is_null());
+    EXPECT_EQ(row["ttft_ms_rounds"].size(), 2u);
+    EXPECT_GT(row["ttft_relative"], 0);
+    EXPECT_EQ(row["ttft_relative_told"], row["policy"] == "none") << "two rounds are too few, but for 1";
   }
 }
 
@@ -77,6 +80,10 @@ TEST(Bench, PrefillSaysOnWhatItMeasured) {
                            "GFLOP/s", "ttft ms", "tokens/s", "keydiff"})
     EXPECT_THAT(result.out, HasSubstr(word));
   EXPECT_THAT(result.out, Not(HasSubstr("peak MiB")));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("cannot be told: products % of keydiff, 48 tokens, as 1 round, of which at least 6 are "
+                "needed"));
   EXPECT_THAT(result.err, IsEmpty());
 }
 
