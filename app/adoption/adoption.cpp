@@ -11,6 +11,7 @@
 
 #include "analysis/statistics.hpp"
 #include "base/errors.hpp"
+#include "base/interval_text.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::adoption {
@@ -22,8 +23,7 @@ constexpr double kConcentrated = 0.5, kDiffuse = 0.2;
 
 // "0.300 [0.200, 0.400]", or the mean alone.
 std::string with_interval(const analysis::BootstrapMean& mean) {
-  if (!has_interval(mean)) return number_text(mean.mean);
-  return fmt::format("{} {}", number_text(mean.mean), interval_text(mean.low, mean.high));
+  return mean_text(mean.mean, mean.low, mean.high);
 }
 
 // How alike retained keys are against all keys, in the order of the sentences about it.
@@ -73,6 +73,13 @@ std::string_view side_of(const analysis::BootstrapMean& mean, std::string_view a
 }
 
 }  // namespace
+
+std::vector<std::string> latency_doubts(const Adoption& adoption) {
+  std::vector<benchmarks::PairedRatio> ratios;
+  for (const Candidate& candidate : adoption.candidates)
+    if (candidate.first_token_ratio) ratios.push_back(*candidate.first_token_ratio);
+  return benchmarks::doubts_of(ratios);
+}
 
 bool all_affected(const Adoption& adoption) {
   return std::ranges::all_of(adoption.candidates, [](const Candidate& candidate) {

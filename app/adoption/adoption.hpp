@@ -91,6 +91,7 @@ struct Adoption {
   std::vector<CacheMemory> memory;
 
   std::int64_t latency_repeat = 0;  // 0: not measured
+  benchmarks::MachineLoad latency_load;
   benchmarks::Spread full_first_token_ms;
   std::vector<benchmarks::Spread> first_token_ms;
 
@@ -101,6 +102,9 @@ struct Adoption {
   Retained full_retained;
   std::vector<Retained> retained;
 };
+
+// Why ratios of times cannot be told, each reason once.
+std::vector<std::string> latency_doubts(const Adoption& adoption);
 
 // Whether everything that any task scored came after an eviction under every candidate.
 bool all_affected(const Adoption& adoption);

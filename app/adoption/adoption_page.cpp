@@ -10,6 +10,7 @@
 
 #include "app/adoption/adoption_report.hpp"
 #include "app/results/html_page.hpp"
+#include "base/interval_text.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::adoption {
@@ -27,8 +28,6 @@ constexpr std::string_view kOwnStyle = R"css(
 body { max-width: 80rem; } p, ul, figcaption { max-width: 62rem; }
 figure { max-width: 66rem; } h3 { margin: 1.75rem 0 .6rem; }
 td, td.text { white-space: nowrap; } td.fit { background: #e3f4ee; } td.unfit { background: #fbe9df; }
-.advice { font-size: 1.05rem; border: 1px solid var(--line); border-left: 5px solid #0072b2; border-radius: 6px;
-  padding: .8rem 1rem; margin: 1.25rem 0 .5rem; }
 )css";
 
 std::string_view look_of(Fitness fitness) {
@@ -46,40 +45,38 @@ std::string fitness_text(Fitness fitness) {
   return fmt::format("{} {}", mark_of(fitness), fitness_name(fitness));
 }
 
-// "1.5 [−0.2, 3.1]", or without an interval where there is none.
-template <typename Format>
-std::string interval_of(const BootstrapMean& mean, const Format& format) {
-  if (std::isnan(mean.mean)) return "–";
-  if (std::isnan(mean.low)) return format(mean.mean);
-  return fmt::format("{} [{},{}{}]", format(mean.mean), format(mean.low), kNoBreak, format(mean.high));
+// "1.5 [−0.2, 3.1]", to be broken before the interval only.
+std::string unbroken(std::string text) {
+  if (const auto at = text.find(", "); at != std::string::npos) text.replace(at + 1, 1, kNoBreak);
+  return text;
+}
+
+// In per cent.
+std::string percent_cell(const BootstrapMean& mean) {
+  return unbroken(mean_text(100 * mean.mean, 100 * mean.low, 100 * mean.high, 1));
 }
 
 // "84.2 [80.1, 88.0]" in per cent, or a perplexity.
 std::string score_text(const TaskOutcome& task, const BootstrapMean& mean) {
-  return interval_of(mean, [&](double value) {
-    return task.kind == TaskKind::kLikelihood ? number_text(std::exp(value))
-                                              : fmt::format("{:.1f}", 100 * value);
-  });
+  if (task.kind == TaskKind::kLikelihood)
+    return unbroken(mean_text(std::exp(mean.mean), std::exp(mean.low), std::exp(mean.high)));
+  return percent_cell(mean);
 }
 
 // "1.5 [−0.2, 3.1]", in points of a score or per cent of a perplexity.
 std::string loss_text(const TaskLoss& task, double tolerance) {
   if (task.after_eviction == 0) return "nothing evicted";
   if (!solved_by_full(task, tolerance)) return "not solved by the full cache";
-  return interval_of(task.loss, [&](double value) {
-    const double percent = percent_lost(task.kind, value);
-    return fmt::format("{}{:.1f}", percent < -0.05 ? "−" : "", std::abs(percent));
-  });
+  const auto percent = [&](double value) { return percent_lost(task.kind, value); };
+  return unbroken(mean_text(percent(task.loss.mean), percent(task.loss.low), percent(task.loss.high), 1));
 }
 
 std::string heading_of(const Candidate& candidate) {
   return fmt::format("{} · {}", candidate.policy, candidate.budget);
 }
 
-std::string mean_text(const BootstrapMean& mean) {
-  if (mean.n_samples == 0) return "–";
-  if (std::isnan(mean.low)) return number_text(mean.mean);
-  return fmt::format("{} {}", number_text(mean.mean), interval_text(mean.low, mean.high));
+std::string mean_cell(const BootstrapMean& mean) {
+  return mean.n_samples == 0 ? "–" : unbroken(mean_text(mean.mean, mean.low, mean.high));
 }
 
 std::string heading(const Adoption& adoption) {
@@ -116,8 +113,7 @@ std::string decision_table(const Adoption& adoption) {
     row.emplace_back(fitness_text(fitness), std::string(look_of(fitness)));
     row.emplace_back(fmt::format("{:.1f} %", 100 * candidate.memory_share));
     if (adoption.latency_repeat > 0)
-      row.emplace_back(
-          fmt::format("{:.2f}×", candidate.first_token_ms / adoption.full_first_token_ms.median));
+      row.emplace_back(unbroken(benchmarks::ratio_text(*candidate.first_token_ratio)));
     for (const TaskLoss& task : candidate.losses)
       row.emplace_back(loss_text(task, adoption.rule.tolerance),
                        std::string(look_of(judge_loss(task, adoption.rule.tolerance))));
@@ -215,22 +211,33 @@ std::string memory_table(const Adoption& adoption) {
                     rows);
 }
 
+// "load average at most 1.93, 2 processors".
+std::string load_text(const benchmarks::MachineLoad& load) {
+  const std::string processors = counted(load.processors, "processor");
+  return load.most ? fmt::format("load average at most {:.2f}, {}", *load.most, processors) : processors;
+}
+
 std::string latency_section(const Adoption& adoption) {
   if (adoption.latency_repeat == 0) return "";
   Rows rows;
-  const auto add = [&](const std::string& name, const benchmarks::Spread& spread) {
+  const auto add = [&](const std::string& name, const benchmarks::Spread& spread,
+                       const benchmarks::PairedRatio& ratio) {
     rows.push_back({name, fmt::format("{:.1f}", spread.median), fmt::format("{:.1f}", spread.least),
-                    fmt::format("{:.1f}", spread.most),
-                    fmt::format("{:.2f}×", spread.median / adoption.full_first_token_ms.median)});
+                    fmt::format("{:.1f}", spread.most), unbroken(benchmarks::ratio_text(ratio))});
   };
-  add("full cache", adoption.full_first_token_ms);
+  add("full cache", adoption.full_first_token_ms, benchmarks::unit_ratio(adoption.latency_repeat));
   for (std::size_t i = 0; i < adoption.candidates.size(); ++i)
-    add(heading_of(adoption.candidates[i]), adoption.first_token_ms[i]);
-  return fmt::format(
-             "<h2>Time to the first token</h2>\n<p class=\"soft\">Of a prompt of {} tokens, the 95th "
-             "percentile of the tasks' lengths; {} repetitions, each of all in turn; on this machine.</p>\n",
-             adoption.full_memory.p95_length, adoption.latency_repeat) +
-         html_table({"policy · budget", "median, ms", "least", "most", "against the full cache"}, rows);
+    add(heading_of(adoption.candidates[i]), adoption.first_token_ms[i],
+        *adoption.candidates[i].first_token_ratio);
+  std::string html = fmt::format(
+      "<h2>Time to the first token</h2>\n<p class=\"soft\">Of a prompt of {} tokens, the 95th percentile of "
+      "the tasks' lengths; {}, each of all in turn; on this machine ({}).</p>\n",
+      adoption.full_memory.p95_length, counted(adoption.latency_repeat, "round"),
+      load_text(adoption.latency_load));
+  for (const std::string& doubt : latency_doubts(adoption))
+    html += fmt::format("<p>Cannot be told: {}.</p>\n", html_text(doubt));
+  html += html_table({"policy · budget", "median, ms", "least", "most", "× full cache"}, rows);
+  return html + fmt::format("<p class=\"rule\">Rule: {}.</p>\n", html_text(benchmarks::ratio_rules_text()));
 }
 
 std::string diagnosis_section(const Adoption& adoption) {
@@ -246,21 +253,20 @@ std::string diagnosis_section(const Adoption& adoption) {
     html += fmt::format("<p>{}.</p>\n", html_text(redundancy));
   html +=
       html_table({"under the full cache", "mean"},
-                 {{"ρ of −cos(key, mean key) with attention", mean_text(adoption.geometry.spearman)},
-                  {"cosine of mean key and mean query", mean_text(adoption.geometry.key_query_mean_cosine)},
-                  {"attention of the 1 % of positions that receive most", mean_text(spread.top_share)},
-                  {"Gini coefficient of attention received", mean_text(spread.gini)},
-                  {"entropy of a query's attention, nats", mean_text(spread.entropy_nats)},
-                  {"attention that the first position receives", mean_text(spread.sink_metric)},
+                 {{"ρ of −cos(key, mean key) with attention", mean_cell(adoption.geometry.spearman)},
+                  {"cosine of mean key and mean query", mean_cell(adoption.geometry.key_query_mean_cosine)},
+                  {"attention of the 1 % of positions that receive most", mean_cell(spread.top_share)},
+                  {"Gini coefficient of attention received", mean_cell(spread.gini)},
+                  {"entropy of a query's attention, nats", mean_cell(spread.entropy_nats)},
+                  {"attention that the first position receives", mean_cell(spread.sink_metric)},
                   {"of what it leaves, the others of the 1 %", number_text(share_without_first(spread))}});
   Rows rows;
-  const auto percent = [](double share) { return fmt::format("{:.1f}", 100 * share); };
   const auto add = [&](const std::string& name, const Retained& retained) {
-    rows.push_back({name, mean_text(retained.mean_pairwise_cosine), mean_text(retained.log_volume_nats),
-                    interval_of(retained.attention_mass_kept, percent), mean_text(retained.kl_nats)});
+    rows.push_back({name, mean_cell(retained.mean_pairwise_cosine), mean_cell(retained.log_volume_nats),
+                    percent_cell(retained.attention_mass_kept), mean_cell(retained.kl_nats)});
   };
-  rows.push_back({"full cache", mean_text(adoption.full_retained.mean_pairwise_cosine),
-                  mean_text(adoption.full_retained.log_volume_nats), "100", "–"});
+  rows.push_back({"full cache", mean_cell(adoption.full_retained.mean_pairwise_cosine),
+                  mean_cell(adoption.full_retained.log_volume_nats), "100", "–"});
   for (std::size_t i = 0; i < adoption.candidates.size(); ++i)
     add(heading_of(adoption.candidates[i]), adoption.retained[i]);
   return html + "<h3>What the cache holds after a prompt</h3>\n" +

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -119,7 +120,7 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
   remove_figures(out / kFigures, all);
   const nlohmann::ordered_json json = adoption_json(adoption);
   provenance.configuration = json_text(json);
-  provenance.model_sha256 = adoption.model.sha256;
+  provenance.model_sha256 = adoption.model.weights_sha256;
   provenance.seed = static_cast<std::int64_t>(adoption.seed);
   provenance.device = adoption.model.device;
   provenance.schedule = "block";
@@ -204,6 +205,8 @@ Json candidate_json(const Adoption& adoption, std::size_t index) {
             {"p95_memory_share", candidate.p95_memory_share},
             {"memory", memory_json(adoption.memory[index])}};
   json["first_token_ms"] = adoption.latency_repeat > 0 ? spread_json(adoption.first_token_ms[index]) : Json();
+  json["first_token_ratio"] =
+      candidate.first_token_ratio ? benchmarks::ratio_json(*candidate.first_token_ratio) : Json();
   json["tasks"] = Json::array();
   for (std::size_t t = 0; t < adoption.tasks.size(); ++t)
     json["tasks"].push_back(outcome_json(adoption, t, index));
@@ -262,6 +265,7 @@ Json adoption_json(const Adoption& adoption) {
     json["recommendation"]["policy"] = chosen.policy;
     json["recommendation"]["budget_text"] = chosen.budget;
   }
+  json["ratios"] = adoption.latency_repeat > 0 ? benchmarks::ratio_rules_json(adoption.latency_load) : Json();
   json["prompts"] = {{"n", adoption.prompt_lengths.size()}, {"p95_tokens", adoption.full_memory.p95_length}};
   json["tasks"] = tasks_json(adoption);
   json["full_cache"] = full_json(adoption);
@@ -396,19 +400,31 @@ Figure accuracy_figure(const Adoption& adoption) {
   return figure;
 }
 
+// Whether there is a time that can be told.
+bool any_told(const Adoption& adoption) {
+  return std::ranges::any_of(adoption.candidates, [](const Candidate& candidate) {
+    return candidate.first_token_ratio && candidate.first_token_ratio->told();
+  });
+}
+
+// What cannot be told is not drawn.
 Figure latency_figure(const Adoption& adoption) {
-  const double full = adoption.full_first_token_ms.median;
-  Panel panel =
-      memory_panel(adoption, "first-token", "", {"time to the first token, share of the full cache's", "%"},
-                   [&](std::size_t i) {
-                     const benchmarks::Spread& one = adoption.first_token_ms[i];
-                     return Bar{100 * one.least / full, 100 * one.median / full, 100 * one.most / full};
-                   });
+  constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+  Panel panel = memory_panel(adoption, "first-token", "",
+                             {"time to the first token, share of the full cache's", "%"}, [&](std::size_t i) {
+                               const auto& one = adoption.candidates[i].first_token_ratio;
+                               if (!one || !one->told()) return Bar{kNothing, kNothing, kNothing};
+                               return Bar{100 * one->low, 100 * one->ratio, 100 * one->high};
+                             });
   panel.lines.push_back(level("full", "full cache", 100, false));
   Figure figure = figure_of(adoption, "first-token-by-memory", "Time to the first token, by memory", {});
   figure.caption = fmt::format(
-      "{}: a prompt of {} tokens, blocks of {}; median, least and most of {} repetitions",
-      adoption.model.name, adoption.full_memory.p95_length, adoption.block_size, adoption.latency_repeat);
+      "{}: a prompt of {} tokens, blocks of {}; medians of {} paired rounds, bars are their exact {:.0f} % "
+      "intervals",
+      adoption.model.name, adoption.full_memory.p95_length, adoption.block_size, adoption.latency_repeat,
+      100 * benchmarks::kRatioConfidence);
+  if (const auto doubts = latency_doubts(adoption); !doubts.empty())
+    figure.caption += fmt::format("; what is missing cannot be told: {}", doubts.front());
   figure.panels.push_back(std::move(panel));
   return figure;
 }
@@ -439,7 +455,7 @@ std::vector<std::string_view> adoption_figure_names() {
 
 std::vector<Figure> adoption_figures(const Adoption& adoption) {
   std::vector<Figure> all{accuracy_figure(adoption)};
-  if (adoption.latency_repeat > 0) all.push_back(latency_figure(adoption));
+  if (any_told(adoption)) all.push_back(latency_figure(adoption));
   if (adoption.n_diagnosed > 0) all.push_back(redundancy_figure(adoption));
   const auto lengths = results::measure_lengths(adoption.prompt_lengths, {});
   all.push_back(results::prompt_lengths_figure(lengths, "Of all tasks"));

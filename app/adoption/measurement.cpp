@@ -56,8 +56,7 @@ class Measurement {
     adoption_.seed = adoption_.bootstrap.seed = settings_.seed;
     adoption_.rule = {options_.tolerance, adoption_.bootstrap.confidence};
     for (const evaluation::GridPoint& point : points_)
-      adoption_.candidates.push_back(
-          {point.policy, point.budget_text, 1, std::numeric_limits<double>::quiet_NaN(), {}});
+      adoption_.candidates.push_back({point.policy, point.budget_text, 1, {}, {}});
     for (const Task& task : tasks_)
       for (const evaluation::Example& example : task.examples)
         adoption_.prompt_lengths.push_back(std::ssize(example.prompt_ids));
@@ -127,16 +126,19 @@ class Measurement {
 
   void take_times(const benchmarks::Benchmark& measured) {
     const std::int64_t n_tokens = adoption_.full_memory.p95_length;
-    const auto time_of = [&](const std::string& policy, std::optional<std::int64_t> budget) {
-      for (const benchmarks::Row& row : measured.rows)
-        if (row.policy == policy && row.budget == budget) return *row.ttft_ms;
-      return benchmarks::Spread{};
+    const auto row_of = [&](const std::string& policy, std::optional<std::int64_t> budget) {
+      return std::ranges::find_if(measured.rows, [&](const benchmarks::Row& row) {
+        return row.policy == policy && row.budget == budget;
+      });
     };
     adoption_.latency_repeat = options_.latency_repeat;
-    adoption_.full_first_token_ms = time_of("none", std::nullopt);
+    adoption_.latency_load = measured.load;
+    adoption_.full_first_token_ms = *row_of("none", std::nullopt)->ttft_ms;
     for (std::size_t i = 0; i < points_.size(); ++i) {
-      adoption_.first_token_ms.push_back(time_of(points_[i].policy, points_[i].budget.rows_for(n_tokens)));
-      adoption_.candidates[i].first_token_ms = adoption_.first_token_ms.back().median;
+      const auto row = row_of(points_[i].policy, points_[i].budget.rows_for(n_tokens));
+      adoption_.first_token_ms.push_back(*row->ttft_ms);
+      adoption_.candidates[i].first_token_ms = row->ttft_rounds;
+      adoption_.candidates[i].first_token_ratio = row->ttft_ratio;
     }
   }
 

@@ -22,7 +22,7 @@ namespace keyscope::adoption {
 // What a report measures beside the tasks' answers.
 struct MeasurementOptions {
   double tolerance = 0.02;
-  std::int64_t latency_repeat = 5;                  // 0: time to the first token is not measured
+  std::int64_t latency_repeat = benchmarks::kLeastRounds;  // 0: time to the first token is not measured
   std::span<const results::Prompt> diagnosed = {};  // whose keys and attention are looked at; none: of none
   bool discard = false;                             // results of other settings may be thrown away
   // What was made elsewhere and is taken over; empty: nothing.

@@ -8,7 +8,6 @@
 #include <set>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +15,7 @@
 #include "analysis/statistics.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "base/errors.hpp"
+#include "base/interval_text.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::adoption {
@@ -49,12 +49,14 @@ std::size_t worst_task_of(const Candidate& candidate, double tolerance) {
   return worst - candidate.losses.begin();
 }
 
-// Of those alike in memory; ascending: what is better comes first.
-auto order_of(const Candidate& candidate, std::size_t worst) {
-  const double first_token = std::isnan(candidate.first_token_ms) ? std::numeric_limits<double>::infinity()
-                                                                  : candidate.first_token_ms;
+double worst_loss(const Candidate& candidate, std::size_t worst) {
   const TaskLoss& task = candidate.losses[worst];
-  return std::pair(percent_lost(task.kind, task.loss.mean), first_token);
+  return percent_lost(task.kind, task.loss.mean);
+}
+
+bool is_faster(const Candidate& candidate, const Candidate& other) {
+  const benchmarks::RoundTimes &one = candidate.first_token_ms, &two = other.first_token_ms;
+  return !one.times.empty() && !two.times.empty() && benchmarks::paired_ratio(one, two).is_faster();
 }
 
 std::string name_of(const Candidate& candidate) {
@@ -62,6 +64,22 @@ std::string name_of(const Candidate& candidate) {
 }
 
 std::string percent_text(TaskKind kind, double loss) { return format_signed(percent_lost(kind, loss), 1); }
+
+// "1.5 [−0.2, 3.1]", in points of a score or per cent of a perplexity.
+std::string percent_with_interval(TaskKind kind, const analysis::BootstrapMean& loss) {
+  return mean_text(percent_lost(kind, loss.mean), percent_lost(kind, loss.low), percent_lost(kind, loss.high),
+                   1);
+}
+
+// What is known of the time to the first token; nothing where it was not measured.
+std::string first_token_text(const Candidate& candidate) {
+  if (!candidate.first_token_ratio) return "";
+  const benchmarks::PairedRatio& ratio = *candidate.first_token_ratio;
+  if (!ratio.told())
+    return fmt::format("; whether its first token comes sooner or later cannot be told ({})", ratio.doubt);
+  return fmt::format("; its first token takes {} times as long as the full cache's",
+                     benchmarks::ratio_text(ratio));
+}
 
 // "15.0 points in niah", "16.2 % of perplexity".
 std::string loss_in(const TaskLoss& task) {
@@ -152,9 +170,8 @@ std::string doubt_text(const TaskLoss& task, double tolerance) {
   if (task.after_eviction == 0) return "nothing was evicted before what is scored";
   if (!solved_by_full(task, tolerance))
     return fmt::format(
-        "the full cache itself scores {:.1f} % [{:.1f}, {:.1f}], which does not begin above the tolerance of "
-        "{:g} points",
-        100 * task.full.mean, 100 * task.full.low, 100 * task.full.high, 100 * tolerance);
+        "the full cache itself scores {} %, which does not begin above the tolerance of {:g} points",
+        mean_text(100 * task.full.mean, 100 * task.full.low, 100 * task.full.high, 1), 100 * tolerance);
   if (task.loss.n_samples < kLeastExamples)
     return fmt::format(
         "{}; at least {} are needed",
@@ -189,8 +206,13 @@ Recommendation recommend(std::span<const Candidate> candidates, const Recommenda
     if (may_be_chosen(i)) least = std::min(least, candidates[i].memory_share);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (!may_be_chosen(i) || candidates[i].memory_share > least + kMemoryStep + kRoundOff) continue;
-    if (found.chosen < 0 || order_of(candidates[i], found.worst_task[i]) <
-                                order_of(candidates[found.chosen], found.worst_task[found.chosen]))
+    if (found.chosen < 0) {
+      found.chosen = static_cast<int>(i);
+      continue;
+    }
+    const double lost = worst_loss(candidates[i], found.worst_task[i]);
+    const double most = worst_loss(candidates[found.chosen], found.worst_task[found.chosen]);
+    if (lost < most || (lost == most && is_faster(candidates[i], candidates[found.chosen])))
       found.chosen = static_cast<int>(i);
   }
   return found;
@@ -208,7 +230,8 @@ std::string rule_text(const RecommendationRule& rule) {
       "Pearson) of as many failures as its losses add up to. Of those that are fit and save memory, needing "
       "at most {4:.0f} % of the full cache's bytes at the 95th-percentile prompt, the one that needs the "
       "least is recommended; of those that need at most {3:.0f} % of the full cache more, the one that loses "
-      "least on average in its worst task, then the faster. If there is none, the full cache is kept",
+      "least on average in its worst task, then one that is faster, if that can be told. If "
+      "there is none, the full cache is kept",
       100 * rule.confidence, 100 * rule.tolerance, kLeastExamples, 100 * kMemoryStep, 100 * kMostMemory);
 }
 
@@ -232,10 +255,9 @@ std::string recommendation_text(const Recommendation& recommendation, std::span<
   const TaskLoss& worst = chosen.losses[recommendation.worst_task[recommendation.chosen]];
   return fmt::format(
       "Adopt {}: it needs {:.0f} % of the full cache's memory and loses at most {} in any task with "
-      "{:.0f} % confidence (most on average in {}: {} [{}, {}])",
+      "{:.0f} % confidence (most on average in {}: {}){}",
       name_of(chosen), 100 * chosen.memory_share, most_lost(chosen), 100 * rule.confidence, worst.task,
-      percent_text(worst.kind, worst.loss.mean), percent_text(worst.kind, worst.loss.low),
-      percent_text(worst.kind, worst.loss.high));
+      percent_with_interval(worst.kind, worst.loss), first_token_text(chosen));
 }
 
 namespace {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "analysis/statistics.hpp"
+#include "app/benchmarks/paired_ratio.hpp"
 
 namespace keyscope::adoption {
 
@@ -65,11 +67,14 @@ TaskLoss likelihood_loss(std::string task, const ScoresBySet& full, const Scores
 // A policy and a budget, and what is known of them.
 struct Candidate {
   std::string policy;
-  std::string budget;         // as it was asked for: "512", "25%"
-  double memory_share = 1;    // of the full cache's bytes, mean over prompts
-  double first_token_ms = 0;  // median at the 95th-percentile prompt length; NaN where it was not measured
+  std::string budget;       // as it was asked for: "512", "25%"
+  double memory_share = 1;  // of the full cache's bytes, mean over prompts
+  // Time to the first token at the 95th-percentile prompt length, in rounds that all candidates have in
+  // common; empty where it was not measured.
+  benchmarks::RoundTimes first_token_ms;
   std::vector<TaskLoss> losses;
   double p95_memory_share = 1;  // of the full cache's bytes, at the 95th-percentile prompt length
+  std::optional<benchmarks::PairedRatio> first_token_ratio = {};  // against the full cache's
 };
 
 // Whether a candidate may be deployed.
@@ -111,8 +116,8 @@ struct Recommendation {
 };
 
 // Of the fit candidates that need at most kMostMemory, the one that needs the least; of those that need at
-// most a hundredth of the full cache more, the one that loses least in its worst task; of those alike, the
-// faster.
+// most a hundredth of the full cache more, the one that loses least in its worst task; of those alike, one
+// whose first token certainly comes sooner, else the one that was asked for first.
 Recommendation recommend(std::span<const Candidate> candidates, const RecommendationRule& rule);
 
 // The rule in words, with its numbers.

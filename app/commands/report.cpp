@@ -26,6 +26,7 @@
 #include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::commands {
 
@@ -55,11 +56,22 @@ std::string candidate_line(const Adoption& adoption, std::size_t index, std::siz
   std::string line = fmt::format("  {:<{}}{:>7}{:>8.1f} %", candidate.policy, width, candidate.budget,
                                  100 * candidate.memory_share);
   if (adoption.latency_repeat > 0)
-    line += fmt::format("{:>9.2f}×", candidate.first_token_ms / adoption.full_first_token_ms.median);
+    line += fmt::format("{:>20}", benchmarks::ratio_text(*candidate.first_token_ratio));
   for (const adoption::TaskLoss& task : candidate.losses)
     line += fmt::format("{:>18}", loss_text(task, adoption.rule.tolerance));
   return line + fmt::format("   {}{}\n", adoption::fitness_name(adoption.recommendation.fitness[index]),
                             std::cmp_equal(index, adoption.recommendation.chosen) ? ", recommended" : "");
+}
+
+// What TTFT is of, and why it cannot be told.
+std::string latency_notes(const Adoption& adoption) {
+  std::string text =
+      fmt::format("\nTTFT: time to the first token of {} tokens, median of {} with its {:.0f} % interval\n",
+                  adoption.full_memory.p95_length, counted(adoption.latency_repeat, "paired round"),
+                  100 * benchmarks::kRatioConfidence);
+  for (const std::string& doubt : adoption::latency_doubts(adoption))
+    text += fmt::format("  cannot be told: {}\n", doubt);
+  return text;
 }
 
 // The report in short, for a terminal: the recommendation, and per policy and budget what each task loses.
@@ -74,10 +86,11 @@ std::string report_table(const Adoption& adoption) {
       "\nWhat is lost where something was evicted: points of a score, per cent of perplexity\n  "
       "{:<{}}{:>7}{:>10}",
       "policy", width, "budget", "memory");
-  if (adoption.latency_repeat > 0) text += fmt::format("{:>10}", "TTFT");
+  if (adoption.latency_repeat > 0) text += fmt::format("{:>20}", "TTFT, × full");
   for (const TaskOutcome& task : adoption.tasks) text += fmt::format("{:>18}", task.name);
   text += "\n";
   for (std::size_t i = 0; i < adoption.candidates.size(); ++i) text += candidate_line(adoption, i, width);
+  if (adoption.latency_repeat > 0) text += latency_notes(adoption);
   return text + fmt::format("\nRule: {}\n", adoption::rule_text(adoption.rule));
 }
 
@@ -193,7 +206,9 @@ void add_rule_options(CLI::App& command, ReportArguments& arguments) {
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   command
-      .add_option("--repeat", arguments.repeat, "Repetitions of the time to the first token; 0: not measured")
+      .add_option("--repeat", arguments.repeat,
+                  fmt::format("Rounds of the time to the first token, whose ratios need {}; 0: not measured",
+                              benchmarks::kLeastRounds))
       ->check(zero_or_more())
       ->capture_default_str();
   command

@@ -6,6 +6,7 @@
 
 #include "app/adoption/measurement.hpp"
 #include "app/adoption/tasks.hpp"
+#include "app/benchmarks/paired_ratio.hpp"
 #include "app/commands/cli_fwd.hpp"
 #include "app/commands/options.hpp"
 #include "app/commands/study_cells.hpp"
@@ -26,7 +27,7 @@ struct ReportArguments {
   std::int64_t length = 0;
   bool skip_bad = false;
   double tolerance_points = 2;
-  std::int64_t repeat = 5;
+  std::int64_t repeat = benchmarks::kLeastRounds;
   adoption::PromptChoice diagnosed;
   std::uint64_t seed = 0;
   std::string json;

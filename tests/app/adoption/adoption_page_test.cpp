@@ -48,11 +48,52 @@ TEST(AdoptionPage, SaysWhatToDoAndByWhichRule) {
 TEST(AdoptionPage, LeavesOutWhatWasNotMeasured) {
   Adoption made = test::made_adoption();
   made.latency_repeat = made.n_diagnosed = 0;
+  for (Candidate& candidate : made.candidates) candidate.first_token_ratio.reset();
   const std::string page = adoption_page(made, {});
   EXPECT_THAT(page, Not(HasSubstr("first token")));
   EXPECT_THAT(page, Not(HasSubstr("<h2>Why</h2>")));
   EXPECT_EQ(adoption_figures(made).size(), 2U);
-  EXPECT_TRUE(adoption_json(made)["candidates"][0]["first_token_ms"].is_null());
+  const auto json = adoption_json(made);
+  EXPECT_TRUE(json["candidates"][0]["first_token_ms"].is_null());
+  EXPECT_TRUE(json["candidates"][0]["first_token_ratio"].is_null());
+  EXPECT_TRUE(json["ratios"].is_null());
+}
+
+TEST(AdoptionPage, TimesStandWithTheirIntervals) {
+  const Adoption made = test::made_adoption();
+  const std::string page = adoption_page(made, {});
+  EXPECT_THAT(page, HasSubstr("<td>1.0297 [1.0294,\u00A01.0300]</td>"));
+  EXPECT_THAT(page, HasSubstr("7 rounds, each of all in turn; on this machine (load average at most 1.25, 2 "
+                              "processors)"));
+  EXPECT_THAT(page, HasSubstr("Rule: ratios of times are medians"));
+  EXPECT_THAT(page, Not(HasSubstr("annot be told:")));
+  const auto json = adoption_json(made);
+  EXPECT_TRUE(json["candidates"][1]["first_token_ratio"]["told"]);
+  EXPECT_EQ(json["candidates"][1]["first_token_ratio"]["rounds"], 7);
+  EXPECT_EQ(json["ratios"]["load"], 1.25);
+  EXPECT_EQ(adoption_figures(made)[1].name, "first-token-by-memory");
+}
+
+// Times that differ from themselves by a factor of 25 are no figure anywhere, and nothing is drawn of them.
+TEST(AdoptionPage, TimesThatCannotBeToldAreNoFigures) {
+  Adoption made = test::made_adoption();
+  const benchmarks::RoundTimes full{{74, 80, 1832, 75, 90, 78, 76}, made.latency_load};
+  for (Candidate& candidate : made.candidates)
+    candidate.first_token_ratio = benchmarks::paired_ratio(candidate.first_token_ms, full);
+  made.full_first_token_ms = {78, 74, 1832};
+  const std::string page = adoption_page(made, {});
+  EXPECT_THAT(page, HasSubstr("<td>cannot be told</td>"));
+  EXPECT_THAT(page, HasSubstr("<p>Cannot be told: times of one and the same work differ by a factor of 24.8, "
+                              "more than 4.</p>"));
+  EXPECT_THAT(page, HasSubstr("whether its first token comes sooner or later cannot be told"));
+  EXPECT_THAT(page, HasSubstr("<td>1832.0</td>")) << "what was measured still stands there";
+  const auto json = adoption_json(made);
+  EXPECT_FALSE(json["candidates"][0]["first_token_ratio"]["told"]);
+  for (const figures::Figure& figure : adoption_figures(made))
+    EXPECT_NE(figure.name, "first-token-by-memory");
+  made.candidates[3].first_token_ratio = benchmarks::unit_ratio(7);
+  const auto some = adoption_figures(made);
+  EXPECT_THAT(some[1].caption, HasSubstr("what is missing cannot be told: times of one"));
 }
 
 TEST(AdoptionPage, SaysHowMuchEvictionAffected) {
@@ -81,12 +122,13 @@ TEST(AdoptionPage, SaysWhatCannotBeToldAndWhy) {
   const std::string page = adoption_page(made, {});
   EXPECT_THAT(page, HasSubstr("Keep the full cache"));
   EXPECT_THAT(page, HasSubstr("<td>not solved by the full cache</td>"));
-  EXPECT_THAT(page, HasSubstr("<li>niah: the full cache itself scores 0.0 % [0.0, 0.0], which does not begin "
+  EXPECT_THAT(page, HasSubstr("<li>niah: the full cache itself scores 0.0 [0.0, 0.0] %, which does not begin "
                               "above the tolerance of 2 points, under every policy and budget</li>"));
   EXPECT_THAT(page, HasSubstr("<li>perplexity: 12 affected windows; at least 20 are needed, under keydiff"));
   const auto json = adoption_json(made);
   EXPECT_TRUE(json["recommendation"]["policy"].is_null());
-  EXPECT_THAT(json["candidates"][0]["tasks"][0]["reason"], HasSubstr("the full cache itself scores 0.0 %"));
+  EXPECT_THAT(json["candidates"][0]["tasks"][0]["reason"],
+              HasSubstr("the full cache itself scores 0.0 [0.0, 0.0] %"));
 }
 
 TEST(AdoptionPage, AMissingIntervalLeavesNoDash) {

@@ -1,5 +1,7 @@
 #include "tests/app/adoption/made_adoption.hpp"
 
+#include <iterator>
+
 namespace keyscope::adoption::test {
 namespace {
 
@@ -18,6 +20,13 @@ std::vector<TaskLoss> losses(double recall, const BootstrapMean& nats) {
   return all;
 }
 
+// A machine that slows down in the course of seven rounds, which all candidates feel alike.
+benchmarks::RoundTimes rounds(double ms, const benchmarks::MachineLoad& load) {
+  benchmarks::RoundTimes made{{}, load};
+  for (int i = 0; i < 7; ++i) made.times.push_back(ms * (1 + 0.02 * i) + (i % 3));
+  return made;
+}
+
 }  // namespace
 
 Adoption made_adoption() {
@@ -29,17 +38,20 @@ Adoption made_adoption() {
   made.model.device = "cpu";
   made.block_size = 128;
   made.seed = 7;
-  made.candidates = {{"keydiff", "25%", 0.25, 105, losses(0.3, mean(0.05))},
-                     {"keydiff", "50%", 0.5, 103, losses(0.005, mean(0.002, 0.001))},
-                     {"sink", "25%", 0.25, 101, losses(0.6, mean(0.01, 0.001))},
-                     {"sink", "50%", 0.5, 100, losses(0.015, mean(0.001, 0.001))}};
+  made.latency_load = {1.25, 2};
+  const benchmarks::RoundTimes full = rounds(100, made.latency_load);
+  made.candidates = {{"keydiff", "25%", 0.25, rounds(105, full.load), losses(0.3, mean(0.05))},
+                     {"keydiff", "50%", 0.5, rounds(103, full.load), losses(0.005, mean(0.002, 0.001))},
+                     {"sink", "25%", 0.25, rounds(101, full.load), losses(0.6, mean(0.01, 0.001))},
+                     {"sink", "50%", 0.5, rounds(100, full.load), losses(0.015, mean(0.001, 0.001))}};
   made.tasks = {{"niah", "recall", TaskKind::kScore, 200, 100'000, mean(0.98), {}},
                 {"perplexity", "perplexity", TaskKind::kLikelihood, 200, 80'000, mean(2.5), {}}};
-  for (const Candidate& candidate : made.candidates) {
+  for (Candidate& candidate : made.candidates) {
+    candidate.first_token_ratio = benchmarks::paired_ratio(candidate.first_token_ms, full);
     made.tasks[0].scores.push_back(mean(0.98 - candidate.losses[0].loss.mean));
     made.tasks[1].scores.push_back(mean(2.5 + candidate.losses[1].loss.mean));
     made.memory.push_back({candidate.memory_share, 1e6 * candidate.memory_share, 1900, 500'000, 600'000});
-    made.first_token_ms.push_back({candidate.first_token_ms, candidate.first_token_ms - 1, 120});
+    made.first_token_ms.push_back(benchmarks::spread_of(candidate.first_token_ms.times).value());
     made.retained.push_back({mean(candidate.policy == "sink" ? 0.6 : 0.2), mean(150, 2), mean(0.7), mean(0.1),
                              mean(candidate.policy == "sink" ? 0.2 : -0.2)});
   }
@@ -47,8 +59,8 @@ Adoption made_adoption() {
   made.recommendation = recommend(made.candidates, made.rule);
   made.prompt_lengths = {500, 1000, 2000};
   made.full_memory = {1, 1e6, 1900, 2'000'000, 2'000'000};
-  made.latency_repeat = 5;
-  made.full_first_token_ms = {100, 99, 110};
+  made.latency_repeat = std::ssize(full.times);
+  made.full_first_token_ms = benchmarks::spread_of(full.times).value();
   made.n_diagnosed = 12;
   made.n_diagnosed_tokens = 9000;
   made.concentration = {mean(0.6), mean(0.9), mean(3), mean(0.4)};

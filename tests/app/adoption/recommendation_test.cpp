@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -23,8 +24,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr BootstrapMean kNone{0.0, -0.01, 0.01, 50}, kLarge{0.5, 0.4, 0.6, 50}, kVague{0.02, -0.1, 0.1, 50};
 
 Candidate candidate(const std::string& policy, double memory, std::vector<BootstrapMean> losses,
-                    double first_token_ms = kNaN) {
-  Candidate one{policy, "25%", memory, first_token_ms, {}};
+                    benchmarks::RoundTimes first_token_ms = {}) {
+  Candidate one{policy, "25%", memory, std::move(first_token_ms), {}};
   for (std::size_t i = 0; i < losses.size(); ++i)
     one.losses.push_back({"task " + std::to_string(i), losses[i]});
   one.p95_memory_share = memory;
@@ -75,7 +76,7 @@ TEST(Recommendation, WhatTheFullCacheDoesNotSolveSaysNothing) {
   task.full = {0.04, 0.02, 0.06, 50};
   EXPECT_EQ(judge_loss(task, 0.02), Fitness::kCannotTell);
   EXPECT_EQ(doubt_text(task, 0.02),
-            "the full cache itself scores 4.0 % [2.0, 6.0], which does not begin above the tolerance of 2 "
+            "the full cache itself scores 4.0 [2.0, 6.0] %, which does not begin above the tolerance of 2 "
             "points");
   task.full.low = 0.021;
   EXPECT_EQ(judge_loss(task, 0.02), Fitness::kFit);
@@ -128,15 +129,48 @@ TEST(Recommendation, TakesTheLeastMemoryAmongTheFit) {
               ElementsAre(Fitness::kUnfit, Fitness::kFit, Fitness::kFit, Fitness::kCannotTell));
 }
 
-TEST(Recommendation, OfEqualMemoryTheLeastLossThenTheFaster) {
+TEST(Recommendation, OfEqualMemoryTheLeastLoss) {
   const BootstrapMean better{-0.005, -0.01, 0.01, 50};
   EXPECT_EQ(
       recommend(std::vector{candidate("a", 0.251, {kNone}), candidate("b", 0.255, {better})}, {}).chosen, 1);
-  EXPECT_EQ(
-      recommend(std::vector{candidate("a", 0.25, {kNone}, 30), candidate("b", 0.25, {kNone}, 20)}, {}).chosen,
-      1);
-  EXPECT_EQ(
-      recommend(std::vector{candidate("a", 0.25, {kNone}), candidate("b", 0.25, {kNone}, 20)}, {}).chosen, 1);
+}
+
+int chosen_of(benchmarks::RoundTimes a, benchmarks::RoundTimes b) {
+  return recommend(std::vector{candidate("a", 0.25, {kNone}, std::move(a)),
+                               candidate("b", 0.25, {kNone}, std::move(b))},
+                   {})
+      .chosen;
+}
+
+const std::vector<double> kSlow{30, 31, 30, 32, 30, 31}, kFast{20, 21, 20, 22, 20, 21};
+
+TEST(Recommendation, OfThoseAlikeOneWhoseFirstTokenComesSooner) {
+  EXPECT_EQ(chosen_of({kSlow}, {kFast}), 1);
+  EXPECT_EQ(chosen_of({kFast}, {kSlow}), 0);
+  EXPECT_EQ(chosen_of({}, {kFast}), 0) << "what was not measured is compared with nothing";
+}
+
+// A ratio that cannot be told decides nothing: the one that was asked for first stays.
+TEST(Recommendation, DoesNotRestOnTimesThatCannotBeTold) {
+  EXPECT_EQ(chosen_of({kSlow, {2.5, 2}}, {kFast, {2.5, 2}}), 1);
+  EXPECT_EQ(chosen_of({kSlow, {2.6, 2}}, {kFast, {2.6, 2}}), 0) << "the machine was busy";
+  EXPECT_EQ(chosen_of({{30, 31, 30, 32, 30}}, {{20, 21, 20, 22, 20}}), 0) << "five rounds are too few";
+  EXPECT_EQ(chosen_of({{300, 310, 74, 1832, 300, 310}}, {kFast}), 0) << "the spread forbids it";
+  EXPECT_EQ(chosen_of({kSlow}, {{29, 32, 29, 31, 31, 30}}), 0) << "the interval reaches across 1";
+}
+
+TEST(Recommendation, SaysWhatTheFirstTokenTakesOrWhyNot) {
+  std::vector candidates{candidate("a", 0.25, {kNone})};
+  const auto text = [&] { return recommendation_text(recommend(candidates, {}), candidates, {}); };
+  EXPECT_THAT(text(), ::testing::Not(HasSubstr("first token")));
+  candidates[0].first_token_ratio = benchmarks::PairedRatio{0.93, 0.91, 0.95, 9};
+  EXPECT_THAT(text(),
+              HasSubstr("; its first token takes 0.93 [0.91, 0.95] times as long as the full cache's"));
+  candidates[0].first_token_ratio->doubt = "3 rounds, of which at least 6 are needed";
+  EXPECT_THAT(text(),
+              HasSubstr("; whether its first token comes sooner or later cannot be told (3 rounds, of "
+                        "which at least 6 are needed)"));
+  EXPECT_THAT(text(), ::testing::Not(HasSubstr("0.93")));
 }
 
 TEST(Recommendation, AlikeInMemoryIsByDistanceFromTheLeast) {

@@ -61,6 +61,7 @@ TEST_F(Report, SaysWhatTasksLoseAndWhatToDo) {
   ASSERT_EQ(json["candidates"].size(), 4U);
   for (const Json& candidate : json["candidates"]) {
     EXPECT_GT(candidate["first_token_ms"]["median"], 0);
+    EXPECT_FALSE(candidate["first_token_ratio"]["told"]) << "of two rounds";
     EXPECT_GT(candidate["retained"]["mean_pairwise_cosine"]["n"], 0);
     // A budget of more than the prompt evicts nothing, and so loses nothing.
     if (candidate["budget_text"] != "4096") continue;
@@ -72,9 +73,11 @@ TEST_F(Report, SaysWhatTasksLoseAndWhatToDo) {
     }
   }
   EXPECT_EQ(json["tasks"][0]["n"], 10);
-  for (const char* file : {"report.html", "report.h5", "figures/accuracy-by-memory.svg",
-                           "figures/first-token-by-memory.svg", "figures/redundancy-by-memory.svg"})
+  for (const char* file :
+       {"report.html", "report.h5", "figures/accuracy-by-memory.svg", "figures/redundancy-by-memory.svg"})
     EXPECT_TRUE(fs::exists(path("out") + "/" + file)) << file;
+  EXPECT_THAT(run.out, HasSubstr("cannot be told: 2 rounds, of which at least 6 are needed"));
+  EXPECT_FALSE(fs::exists(path("out/figures/first-token-by-memory.svg"))) << "there is nothing to draw";
 }
 
 TEST_F(Report, GoesOnAfterAKillWithTheSameNumbers) {
@@ -166,8 +169,8 @@ TEST_F(Report, AModelThatSolvesNothingIsAdvisedNothing) {
   const Json task = json["candidates"][0]["tasks"][0];
   EXPECT_EQ(task["verdict"], "cannot tell");
   EXPECT_EQ(task["affected"], 10);
-  EXPECT_THAT(task["reason"], HasSubstr("the full cache itself scores 0.0 % [0.0, 0.0]"));
-  EXPECT_THAT(read_file(path("out/report.html")), HasSubstr("the full cache itself scores 0.0 %"));
+  EXPECT_THAT(task["reason"], HasSubstr("the full cache itself scores 0.0 [0.0, 0.0] %"));
+  EXPECT_THAT(read_file(path("out/report.html")), HasSubstr("the full cache itself scores 0.0 [0.0, 0.0] %"));
 }
 
 TEST_F(Report, OneOfOtherTasksIsNotReplacedUnasked) {
