@@ -127,7 +127,7 @@ recording::Origin eval_origin(const evaluation::Settings& settings, const captur
   recording::Origin origin;
   origin.provenance = provenance_of_results();
   origin.provenance.configuration = json_text(evaluation::settings_json(settings));
-  origin.provenance.model_sha256 = settings.model.sha256;
+  origin.provenance.model_sha256 = settings.model.weights_sha256;
   origin.provenance.seed = static_cast<std::int64_t>(settings.seed);
   origin.provenance.device = settings.model.device;
   origin.model = capture::model_info(config, settings.model.name);

@@ -22,6 +22,7 @@
 #include "app/commands/options.hpp"
 #include "app/validation/validation.hpp"
 #include "app/validation/validation_report.hpp"
+#include "base/interval_text.hpp"
 #include "base/text.hpp"
 #include "capture/model/memory.hpp"
 
@@ -33,22 +34,22 @@ using validation::Claim;
 using validation::Finding;
 
 std::string finding_line(const Finding& finding) {
-  std::string line =
-      fmt::format("    {:<18}{:>10}  {:<20}{:>4} prompts", finding.label, number_text(finding.mean.mean),
-                  interval_text(finding.mean.low, finding.mean.high), finding.mean.n_samples);
+  const analysis::BootstrapMean& mean = finding.mean;
+  std::string line = fmt::format("    {:<18}{:>10}  {:<20}{:>4} prompts", finding.label,
+                                 number_text(mean.mean, interval_decimals(mean.low, mean.high, 0)),
+                                 interval_text(mean.low, mean.high), mean.n_samples);
   if (finding.tally)
     line += fmt::format("  {} of {} pairs violate it", finding.tally->violations, finding.tally->pairs);
-  return line + fmt::format("  {}\n", validation::verdict_name(finding.verdict));
+  return line + fmt::format("  {}\n", validation::verdict_text(finding));
 }
 
 std::string claim_lines(const Claim& claim) {
-  std::string lines = fmt::format("{}  [{}]\n", claim.question, validation::verdict_name(claim.verdict));
+  std::string lines = fmt::format("{}  [{}]\n", claim.question, validation::verdict_text(claim));
   lines += fmt::format("    {}{} ({})\n", claim.quantity, claim.units.empty() ? "" : ", " + claim.units,
                        claim.source);
   for (const Finding& finding : claim.findings) lines += finding_line(finding);
   if (claim.without_sinks) {
-    lines += fmt::format("    without learned sinks  [{}]\n",
-                         validation::verdict_name(claim.without_sinks->verdict));
+    lines += fmt::format("    without learned sinks  [{}]\n", validation::verdict_text(*claim.without_sinks));
     for (const Finding& finding : claim.without_sinks->findings) lines += finding_line(finding);
   }
   if (claim.heads > 0)
@@ -58,14 +59,18 @@ std::string claim_lines(const Claim& claim) {
   return lines + fmt::format("    rule: {}\n", claim.rule);
 }
 
-// What `validate` prints: every claim with its means, intervals, verdict and the rule it was judged by.
+// What `validate` prints: the headline, then every claim with its means, intervals, verdict and the rule it
+// was judged by, and apart from them what is proved.
 std::string validate_table(const validation::Report& report) {
-  std::string text = fmt::format("{}: {}; {}\nMeans over prompts, with {:.0f} % bootstrap intervals\n",
-                                 report.settings.model.name, validation::describe_extent(report),
-                                 validation::describe_eviction(report), 100 * report.bootstrap.confidence);
+  std::string text = fmt::format("{}.\n\n{}\n{}; {}\nMeans over prompts, with {:.0f} % bootstrap intervals\n",
+                                 validation::headline(report), validation::describe_model(report),
+                                 validation::describe_extent(report), validation::describe_eviction(report),
+                                 100 * report.bootstrap.confidence);
   if (const std::string sinks = validation::describe_sinks(report); !sinks.empty())
     text += fmt::format("In this model {}\n", sinks);
   for (const Claim& claim : report.claims) text += fmt::format("\n{}", claim_lines(claim));
+  text += "\nTheorems: what is proved cannot fail but by a bug in Keyscope or in the recording\n";
+  for (const Claim& theorem : report.theorems) text += fmt::format("\n{}", claim_lines(theorem));
   return text;
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/evaluation/text_scores.hpp"
+#include "base/interval_text.hpp"
 
 namespace keyscope::evaluation {
 
@@ -148,9 +149,10 @@ std::string longbench_table(const LongBenchReport& report, std::span<const GridP
                             std::max<std::size_t>(6, cell.task->name.size()));
     text += fmt::format(" {:>7.2f}", total.points.score.mean);
     const ScoreMean& difference = total.points.difference;
-    if (point.evicts()) text += fmt::format("  {:+.2f}", difference.mean);
+    const int decimals = interval_decimals(difference.low, difference.high, 2);
+    if (point.evicts()) text += fmt::format("  {:+.{}f}", difference.mean, decimals);
     if (point.evicts() && std::isfinite(difference.low))
-      text += fmt::format(" ({:+.2f} to {:+.2f})", difference.low, difference.high);
+      text += fmt::format(" ({:+.{}f} to {:+.{}f})", difference.low, decimals, difference.high, decimals);
     text += "\n";
   }
   return text;

@@ -11,6 +11,7 @@
 
 #include "analysis/statistics.hpp"
 #include "base/errors.hpp"
+#include "base/interval_text.hpp"
 #include "base/json.hpp"
 
 namespace keyscope::evaluation {
@@ -35,10 +36,7 @@ Json scored(const TaskReport& report, const Cell& cell, Json json) {
   return json;
 }
 
-std::string share_text(const ScoreMean& mean) {
-  if (!std::isfinite(mean.low)) return fmt::format("{:.3f}", mean.mean);
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", mean.mean, mean.low, mean.high);
-}
+std::string share_text(const ScoreMean& mean) { return mean_text(mean.mean, mean.low, mean.high, 3); }
 
 std::string plain(const Json& value) {
   return value.is_string() ? value.get<std::string>() : json_text(value);
@@ -170,9 +168,10 @@ std::vector<Cell> cells_of(std::span<const ExampleResult> results, std::span<con
 }
 
 std::string with_interval(const ScoreMean& mean, int decimals) {
-  std::string text = fmt::format("{:.{}f}", mean.mean, decimals);
+  const int shown = interval_decimals(mean.low, mean.high, decimals);
+  std::string text = fmt::format("{:.{}f}", mean.mean, shown);
   if (std::isfinite(mean.low))
-    text += fmt::format(" ({:.{}f} to {:.{}f})", mean.low, decimals, mean.high, decimals);
+    text += fmt::format(" ({:.{}f} to {:.{}f})", mean.low, shown, mean.high, shown);
   return text;
 }
 

@@ -43,6 +43,8 @@ h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; padding-top: 1rem; border-top: 
 h3 { font-size: 1rem; margin: 0; }
 p { margin: .35rem 0; }
 .soft, .rule, figcaption { color: var(--soft); font-size: .875rem; }
+.advice { font-size: 1.05rem; border: 1px solid var(--line); border-left: 5px solid #0072b2; border-radius: 6px;
+  padding: .8rem 1rem; margin: 1.25rem 0 .5rem; }
 .claim { border: 1px solid var(--line); border-left-width: 5px; border-radius: 6px; padding: .8rem 1rem;
   margin: .8rem 0; break-inside: avoid; }
 .claim header { display: flex; gap: 1rem; justify-content: space-between; align-items: baseline; }
@@ -60,7 +62,7 @@ td.text { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
 .overview { list-style: none; margin: 1.25rem 0; padding: 0; }
 .overview li { display: flex; gap: .75rem; padding: .15rem .6rem; margin: .2rem 0; border-left-width: 5px;
   border-left-style: solid; }
-.overview .verdict { flex: 0 0 10rem; } .overview a { color: inherit; }
+.overview .verdict { flex: 0 0 20rem; white-space: normal; } .overview a { color: inherit; }
 figure { margin: 1.5rem 0; overflow-x: auto; } figure img { width: 100%; min-width: 50rem; height: auto; }
 @media print { figure img { min-width: 0; } }
 details { margin: .5rem 0; } summary { cursor: pointer; color: var(--soft); font-size: .875rem; }

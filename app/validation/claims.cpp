@@ -9,9 +9,14 @@
 
 #include <fmt/format.h>
 
+#include "base/interval_text.hpp"
+
 namespace keyscope::validation {
 
 namespace {
+
+constexpr const char* kBug = "violated: a bug in Keyscope or in the recording";
+constexpr const char* kOnlyAsStated = "fails as stated, where keys are too short for it; holds as proved";
 
 using analysis::BootstrapOptions;
 using Tally = BoundTally BoundTallies::*;
@@ -58,6 +63,7 @@ Finding finding_of(std::string label, Records records, Tally tally, Share share,
 
 // The rest of a claim whose verdict rests on one inequality over all heads.
 void fill(Claim& claim, Records records, Tally tally, Share share, const BootstrapOptions& options) {
+  claim.kind = ClaimKind::kTheorem;
   claim.rule = bound_rule_text();
   claim.findings.push_back(finding_of("all layers", records, tally, share, -1, options));
   for (const int layer : layers_of(records))
@@ -73,10 +79,12 @@ Claim examine_theorem(Records records, const BootstrapOptions& options) {
   claim.source = "Theorem 3.2";
   claim.quantity = "share of all pairs of key and query with cos(mean key, query) < 0 < cos(key, query)";
   fill(claim, records, &BoundTallies::theorem, &BoundTallies::theorem_share, options);
+  claim.is_bug = claim.verdict == Verdict::kNotSupported;
+  if (claim.is_bug) claim.failure = kBug;
   const auto causal =
       analysis::bootstrap_mean(shares_of(records, &BoundTallies::theorem_share_causal, -1), options);
-  claim.remark = fmt::format("of the pairs in which the query sees the key, {:.1f} % [{:.1f}, {:.1f}]",
-                             100 * causal.mean, 100 * causal.low, 100 * causal.high);
+  claim.remark = fmt::format("of the pairs in which the query sees the key, {} %",
+                             mean_text(100 * causal.mean, 100 * causal.low, 100 * causal.high, 1));
   return claim;
 }
 
@@ -89,6 +97,9 @@ Claim examine_lemma(Records records, const BootstrapOptions& options) {
   fill(claim, records, &BoundTallies::lemma_stated, &BoundTallies::lemma_share, options);
   const BoundTally proof = add_up(records, &BoundTallies::lemma_proof, -1);
   const BoundTally always = add_up(records, &BoundTallies::lemma_always, -1);
+  claim.is_bug = proof.violations > 0 || always.violations > 0;
+  if (claim.is_bug) claim.verdict = Verdict::kNotSupported;
+  if (claim.verdict == Verdict::kNotSupported) claim.failure = claim.is_bug ? kBug : kOnlyAsStated;
   claim.remark = fmt::format(
       "stated with M = sup ‖k‖², which the proof uses as sup ‖k‖; read so, {} of {} pairs violate it, and "
       "the form that needs no assumption {} of {}",
@@ -97,12 +108,6 @@ Claim examine_lemma(Records records, const BootstrapOptions& options) {
     claim.remark +=
         "; weights are taken without the learned sinks, which only lower them, and the bound with them";
   return claim;
-}
-
-// Theorem 3.2 and Lemma 3.1, each a claim: whether it held, and how often its hypotheses applied. Lemma 3.1
-// is judged as the paper states it; its proof's reading and the form without assumptions stand beside it.
-std::vector<Claim> examine_bounds(Records records, const BootstrapOptions& options) {
-  return {examine_theorem(records, options), examine_lemma(records, options)};
 }
 
 using measures::RunMeasures;
@@ -157,15 +162,18 @@ void judge_without_sinks(Claim& claim, std::vector<Finding> findings) {
   std::erase_if(findings, [](const Finding& finding) { return finding.mean.n_samples == 0; });
   if (findings.empty()) return;  // no head has a sink
   const Verdict verdict = judge_findings(findings);
-  claim.without_sinks = WithoutSinks{verdict, std::move(findings)};
+  std::string strength = findings.front().strength;
+  claim.without_sinks = WithoutSinks{verdict, std::move(findings), std::move(strength)};
 }
 
 Finding finding_of(std::string label, const std::vector<double>& samples, Side side,
-                   const BootstrapOptions& options) {
+                   const BootstrapOptions& options, bool is_correlation = false) {
   Finding finding;
   finding.label = std::move(label);
   finding.mean = analysis::bootstrap_mean(samples, options);
   finding.verdict = judge(finding.mean, side);
+  if (is_correlation && finding.mean.n_samples >= kLeastPrompts)
+    finding.strength = strength_text(finding.mean);
   return finding;
 }
 
@@ -190,18 +198,17 @@ Claim examine(const GeometryClaim& about, Records records, const BootstrapOption
   claim.quantity = measured.title;
   claim.units = measured.units;
   claim.rule = rule_text(about.side);
-  claim.findings.push_back(
-      finding_of("all layers", samples_of(records, measured, "none"), about.side, options));
+  const auto finding = [&](std::string label, const Quantity& of, int layer) {
+    return finding_of(std::move(label), samples_of(records, of, "none", layer), about.side, options,
+                      about.is_correlation);
+  };
+  claim.findings.push_back(finding("all layers", measured, -1));
+  claim.strength = claim.findings.front().strength;
   for (const int layer : layers_of(records))
-    claim.by_layer.push_back(finding_of(fmt::format("layer {}", layer),
-                                        samples_of(records, measured, "none", layer), about.side, options));
+    claim.by_layer.push_back(finding(fmt::format("layer {}", layer), measured, layer));
   count_heads(claim, records, measured, about.side);
   if (about.without_sinks != nullptr)
-    judge_without_sinks(claim,
-                        {finding_of("all layers", samples_of(records, quantity(about.without_sinks), "none"),
-                                    about.side, options)});
-  if (about.is_correlation)
-    claim.remark = fmt::format("as a rank correlation: {}", strength_name(claim.findings.front().mean.mean));
+    judge_without_sinks(claim, {finding("all layers", quantity(about.without_sinks), -1)});
   claim.verdict = judge_findings(claim.findings);
   return claim;
 }
@@ -253,13 +260,14 @@ Claim examine(const ComparedClaim& about, Records records, const BootstrapOption
 
 std::vector<Claim> examine_claims(Records records, const BootstrapOptions& options) {
   std::vector<Claim> claims;
-  claims.reserve(kGeometry.size() + kCompared.size() + 2);  // two bounds
+  claims.reserve(kGeometry.size() + kCompared.size());
   for (const GeometryClaim& about : kGeometry) claims.push_back(examine(about, records, options));
-  claims.push_back(examine(kCompared.front(), records, options));
-  for (Claim& claim : examine_bounds(records, options)) claims.push_back(std::move(claim));
-  for (std::size_t i = 1; i < kCompared.size(); ++i)
-    claims.push_back(examine(kCompared[i], records, options));
+  for (const ComparedClaim& about : kCompared) claims.push_back(examine(about, records, options));
   return claims;
+}
+
+std::vector<Claim> examine_theorems(Records records, const BootstrapOptions& options) {
+  return {examine_theorem(records, options), examine_lemma(records, options)};
 }
 
 std::string_view verdict_name(Verdict verdict) {
@@ -272,6 +280,38 @@ std::string_view verdict_name(Verdict verdict) {
       break;
   }
   return "cannot tell";
+}
+
+std::string_view kind_name(ClaimKind kind) { return kind == ClaimKind::kTheorem ? "theorem" : "empirical"; }
+
+namespace {
+
+std::string with_strength(Verdict verdict, const std::string& strength) {
+  const std::string_view name = verdict_name(verdict);
+  if (strength.empty()) return std::string(name);
+  if (verdict == Verdict::kNotSupported) return fmt::format("{}: {}, other sign", name, strength);
+  return fmt::format("{}, {}", name, strength);
+}
+
+std::string bound_text(Verdict verdict, const std::string& failure) {
+  if (verdict == Verdict::kSupported) return "holds";
+  return verdict == Verdict::kCannotTell ? "never applied" : failure;
+}
+
+}  // namespace
+
+std::string verdict_text(const Claim& claim) {
+  return claim.kind == ClaimKind::kTheorem ? bound_text(claim.verdict, claim.failure)
+                                           : with_strength(claim.verdict, claim.strength);
+}
+
+std::string verdict_text(const Finding& finding) {
+  return finding.tally ? bound_text(finding.verdict, "violated")
+                       : with_strength(finding.verdict, finding.strength);
+}
+
+std::string verdict_text(const WithoutSinks& without_sinks) {
+  return with_strength(without_sinks.verdict, without_sinks.strength);
 }
 
 Verdict judge(const analysis::BootstrapMean& mean, Side side) {
@@ -304,9 +344,8 @@ std::string rule_text(Side side) {
 }
 
 std::string bound_rule_text() {
-  return "supported if no pair violates it; not supported if one does beyond rounding; cannot tell if no "
-         "pair "
-         "meets its hypotheses";
+  return "holds if no pair violates it; what is proved is violated beyond rounding by a bug alone; never "
+         "applied if no pair meets its hypotheses";
 }
 
 std::string_view strength_name(double correlation) {
@@ -316,6 +355,15 @@ std::string_view strength_name(double correlation) {
   if (size < 0.4) return "weak";
   if (size < 0.7) return "moderate";
   return size < 0.9 ? "strong" : "very strong";
+}
+
+std::string strength_text(const analysis::BootstrapMean& correlation) {
+  const double low = correlation.low, high = correlation.high;
+  if (std::isnan(low) || std::isnan(high)) return "";
+  const auto [smaller, larger] = std::minmax({std::abs(low), std::abs(high)});
+  const std::string_view from = strength_name(smaller), to = strength_name(larger);
+  if (low < 0 && high > 0) return fmt::format("at most {}", to);
+  return from == to ? std::string(to) : fmt::format("{} to {}", from, to);
 }
 
 }  // namespace keyscope::validation

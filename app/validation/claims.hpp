@@ -30,7 +30,7 @@ inline constexpr std::int64_t kLeastPrompts = 8;
 // (an end that is zero is not on it), else "cannot tell", as with fewer than kLeastPrompts.
 Verdict judge(const analysis::BootstrapMean& mean, Side side);
 
-// An inequality that the paper proves: one violation refutes it, and without pairs there is nothing to hold.
+// An inequality: one violation refutes it, and without pairs there is nothing to hold.
 Verdict judge_bound(std::int64_t pairs, std::int64_t violations);
 
 // Of a claim with several parts: supported if all are, not supported if one is not, else "cannot tell".
@@ -45,12 +45,17 @@ std::string bound_rule_text();
 // 2018): "negligible", "weak", "moderate", "strong", "very strong"; "unknown" for NaN.
 std::string_view strength_name(double correlation);
 
+// That of a whole interval: "weak", or "weak to moderate" where its ends differ; of one that has zero in it
+// "at most weak". Empty where there is none.
+std::string strength_text(const analysis::BootstrapMean& correlation);
+
 // One mean with what it says of a claim: over all heads, of one layer, or against one other policy.
 struct Finding {
   std::string label;  // "all layers", "layer 3", "against sink"
   analysis::BootstrapMean mean;
   Verdict verdict = Verdict::kCannotTell;
   std::optional<BoundTally> tally = {};  // of an inequality: over all prompts and heads
+  std::string strength = {};             // of a correlation; else, or of too few prompts, empty
 };
 
 // A claim about attention in a model whose heads have learned sinks, judged by the same rule as if queries
@@ -58,10 +63,19 @@ struct Finding {
 struct WithoutSinks {
   Verdict verdict = Verdict::kCannotTell;
   std::vector<Finding> findings;
+  std::string strength = {};  // as a claim's
 };
+
+// A claim is of one of two kinds. What is measured of a model may come out either way. What the paper proves
+// cannot fail: a violation says nothing of the model, but that Keyscope or the recording is wrong.
+enum class ClaimKind { kEmpirical, kTheorem };
+
+// "empirical", "theorem".
+std::string_view kind_name(ClaimKind kind);
 
 // A sentence of the paper as something that can be measured, and what came of it.
 struct Claim {
+  ClaimKind kind = ClaimKind::kEmpirical;
   std::string id;        // stable: "attention-correlation"
   std::string question;  // for people
   std::string source;    // where the paper says so
@@ -69,7 +83,10 @@ struct Claim {
   std::string units;     // empty: none
   std::string rule;      // by which it was judged
   Verdict verdict = Verdict::kCannotTell;
-  std::string remark = {};        // how strong, how often; may be empty
+  std::string strength = {};      // of its mean, where that is a correlation
+  std::string failure = {};       // of a theorem that did not hold: what that means
+  bool is_bug = false;            // whether it means that Keyscope or the recording is wrong
+  std::string remark = {};        // how often, read otherwise; may be empty
   std::vector<Finding> findings;  // that the verdict rests on
   std::vector<Finding> by_layer;  // the same, layer by layer; the verdict does not rest on these
   std::optional<WithoutSinks> without_sinks = {};  // the verdict does not rest on it
@@ -77,9 +94,21 @@ struct Claim {
   std::int64_t heads_agreeing = 0;  // whose mean over the prompts lies on the claimed side of zero
 };
 
-// All claims, in the paper's order: correlation, what position leaves of it, the means' opposition, the top
-// key's alignment, log volumes, Theorem 3.2, Lemma 3.1, quality against `sink` and `random`. Claims about
-// runs that are not there have no findings.
+// The verdict with the word for its strength beside it: "supported, weak", "not supported: weak, other
+// sign", "cannot tell, at most weak"; of a theorem "holds", "never applied", or what its failure means.
+std::string verdict_text(const Claim& claim);
+std::string verdict_text(const Finding& finding);
+std::string verdict_text(const WithoutSinks& without_sinks);
+
+// The empirical claims, in the paper's order: correlation, what position leaves of it, the means' opposition,
+// the top key's alignment, log volumes, quality against `sink` and `random`. Claims about runs that are not
+// there have no findings.
 std::vector<Claim> examine_claims(Records records, const analysis::BootstrapOptions& options);
+
+// Theorem 3.2 and Lemma 3.1: whether they held, and how often their hypotheses applied. The lemma's verdict
+// is that of its statement, with M = sup ‖k‖², which its proof does not cover where keys are shorter than 1;
+// the proof's reading and the form that needs no assumption stand in the remark, and a failure of these is
+// one of the lemma too.
+std::vector<Claim> examine_theorems(Records records, const analysis::BootstrapOptions& options);
 
 }  // namespace keyscope::validation

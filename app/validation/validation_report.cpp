@@ -16,6 +16,7 @@
 #include "app/figures/spread.hpp"
 #include "app/results/html_page.hpp"
 #include "app/results/prompts.hpp"
+#include "base/interval_text.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 
@@ -43,6 +44,7 @@ Report make_report(const Settings& settings, std::span<const results::Prompt> pr
     report.n_kv_heads = std::max<std::int64_t>(report.n_kv_heads, head.kv_head + 1);
   report.n_heads = std::ssize(records.front().bounds);
   report.claims = examine_claims(records, report.bootstrap);
+  report.theorems = examine_theorems(records, report.bootstrap);
   report.summary = summarise(records, report.bootstrap);
   return report;
 }
@@ -68,8 +70,57 @@ std::string describe_extent(const Report& report) {
 std::string describe_sinks(const Report& report) {
   const SummaryRow* row = find_row(report.summary, "learned_sink_share", "none");
   if (row == nullptr) return "";
-  return fmt::format("learned sinks take {:.1f} % [{:.1f}, {:.1f}] of the full cache's attention",
-                     100 * row->mean.mean, 100 * row->mean.low, 100 * row->mean.high);
+  return fmt::format("learned sinks take {} % of the full cache's attention",
+                     mean_text(100 * row->mean.mean, 100 * row->mean.low, 100 * row->mean.high, 1));
+}
+
+std::string describe_model(const Report& report) {
+  const results::ModelIdentity& model = report.settings.model;
+  return fmt::format("{}, weights {}, {} on {}", model.name, model.weights_sha256.substr(0, 12), model.dtype,
+                     model.device);
+}
+
+namespace {
+
+// "keys unlike the mean key receive more attention (ρ 0.298 [0.278, 0.317], weak)".
+std::string premise_text(const Report& report) {
+  const Claim& claim = report.claims.front();
+  const analysis::BootstrapMean& mean = claim.findings.front().mean;
+  const std::string measured = fmt::format("ρ {}{}{}", mean_text(mean.mean, mean.low, mean.high),
+                                           claim.strength.empty() ? "" : ", ", claim.strength);
+  switch (claim.verdict) {
+    case Verdict::kSupported:
+      return fmt::format("keys unlike the mean key receive more attention ({})", measured);
+    case Verdict::kNotSupported:
+      return fmt::format("keys unlike the mean key do not receive more attention ({})", measured);
+    case Verdict::kCannotTell:
+      break;
+  }
+  return fmt::format("{} cannot tell whether keys unlike the mean key receive more attention ({})",
+                     counted(std::ssize(report.prompts), "prompt"), measured);
+}
+
+// "3 are supported".
+std::string number_are(const Report& report, Verdict verdict, std::string_view what) {
+  const auto n = std::ranges::count(report.claims, verdict, &Claim::verdict);
+  return n == 1 ? fmt::format("1 is{}", what) : fmt::format("{} are{}", n, what);
+}
+
+}  // namespace
+
+std::string headline(const Report& report) {
+  std::string bugs, failures;
+  for (const Claim& theorem : report.theorems) {
+    if (theorem.verdict != Verdict::kNotSupported) continue;
+    (theorem.is_bug ? bugs : failures) += fmt::format("{} {}; ", theorem.source, theorem.failure);
+  }
+  const auto n_untold = std::ranges::count(report.claims, Verdict::kCannotTell, &Claim::verdict);
+  const std::string untold = n_untold == 0 ? "" : fmt::format(", and {} cannot be told", n_untold);
+  return fmt::format("{}In {}, {}; of {} claims {} and {}{}{}", bugs, report.settings.model.name,
+                     premise_text(report), report.claims.size(),
+                     number_are(report, Verdict::kSupported, " supported"),
+                     number_are(report, Verdict::kNotSupported, " not"), untold,
+                     failures.empty() ? "" : "; " + failures.substr(0, failures.size() - 2));
 }
 
 std::string describe_eviction(const Report& report) {
@@ -100,6 +151,7 @@ Json finding_json(const Finding& finding) {
     json["min_slack"] = json_number(finding.tally->min_slack);
   }
   json["verdict"] = verdict_name(finding.verdict);
+  json["strength"] = finding.strength.empty() ? Json() : Json(finding.strength);
   return json;
 }
 
@@ -113,8 +165,11 @@ Json claim_json(const Claim& claim) {
   Json json{{"id", claim.id}, {"question", claim.question}, {"source", claim.source}};
   json["quantity"] = claim.quantity;
   json["units"] = claim.units;
+  json["kind"] = kind_name(claim.kind);
   json["rule"] = claim.rule;
   json["verdict"] = verdict_name(claim.verdict);
+  json["verdict_text"] = verdict_text(claim);
+  json["strength"] = claim.strength.empty() ? Json() : Json(claim.strength);
   json["remark"] = claim.remark;
   if (claim.heads > 0) {
     json["heads"] = claim.heads;
@@ -124,6 +179,7 @@ Json claim_json(const Claim& claim) {
   json["by_layer"] = findings_json(claim.by_layer);
   if (claim.without_sinks)
     json["without_sinks"] = {{"verdict", verdict_name(claim.without_sinks->verdict)},
+                             {"verdict_text", verdict_text(*claim.without_sinks)},
                              {"findings", findings_json(claim.without_sinks->findings)}};
   return json;
 }
@@ -152,7 +208,7 @@ Json summary_json(const Report& report) {
 }  // namespace
 
 std::string report_json(const Report& report) {
-  Json json{{"format", 1}, {"settings", settings_json(report.settings)}};
+  Json json{{"format", 1}, {"headline", headline(report)}, {"settings", settings_json(report.settings)}};
   json["bootstrap"] = {{"resamples", report.bootstrap.n_resamples},
                        {"confidence", report.bootstrap.confidence},
                        {"seed", report.bootstrap.seed}};
@@ -163,6 +219,8 @@ std::string report_json(const Report& report) {
   json["prompts"] = prompts_json(report);
   json["claims"] = Json::array();
   for (const Claim& claim : report.claims) json["claims"].push_back(claim_json(claim));
+  json["theorems"] = Json::array();
+  for (const Claim& theorem : report.theorems) json["theorems"].push_back(claim_json(theorem));
   json["summary"] = summary_json(report);
   return json_text(json, 2) + "\n";
 }
@@ -285,7 +343,7 @@ void write_report(const Report& report, const capture::Model& model, std::span<c
   const std::vector<figures::Figure> all = report_figures(report);
   const std::vector<PagePicture> pictures = results::draw_pictures(all, folder.file("figures"));
   provenance.configuration = json_text(settings_json(report.settings));
-  provenance.model_sha256 = report.settings.model.sha256;
+  provenance.model_sha256 = report.settings.model.weights_sha256;
   provenance.seed = static_cast<std::int64_t>(report.settings.seed);
   provenance.device = report.settings.model.device;
   provenance.schedule = "layer";
@@ -308,8 +366,10 @@ std::string_view verdict_mark(Verdict verdict) {
   return verdict == Verdict::kNotSupported ? "✗" : "?";
 }
 
-std::string verdict_text(Verdict verdict) {
-  return fmt::format("{} {}", verdict_mark(verdict), verdict_name(verdict));
+// Of a claim, of one of its findings, or of it without sinks.
+template <typename Judged>
+std::string marked_verdict(const Judged& judged) {
+  return fmt::format("{} {}", verdict_mark(judged.verdict), verdict_text(judged));
 }
 
 std::string findings_table(const std::vector<Finding>& findings) {
@@ -317,15 +377,16 @@ std::string findings_table(const std::vector<Finding>& findings) {
   bool tallies = false;
   for (const Finding& finding : findings) {
     auto& row = rows.emplace_back();
-    row = {finding.label, number_text(finding.mean.mean), interval_text(finding.mean.low, finding.mean.high),
-           std::to_string(finding.mean.n_samples)};
+    const analysis::BootstrapMean& mean = finding.mean;
+    row = {finding.label, number_text(mean.mean, interval_decimals(mean.low, mean.high, 0)),
+           interval_text(mean.low, mean.high), std::to_string(mean.n_samples)};
     if (finding.tally) {
       tallies = true;
       row.emplace_back(std::to_string(finding.tally->pairs));
       row.emplace_back(std::to_string(finding.tally->violations));
       row.emplace_back(finding.tally->min_slack ? number_text(*finding.tally->min_slack) : "–");
     }
-    row.emplace_back(verdict_text(finding.verdict));
+    row.emplace_back(marked_verdict(finding));
   }
   std::vector<std::string> head{"", "mean", "interval", "prompts"};
   if (tallies) head.insert(head.end(), {"pairs", "violations", "least slack"});
@@ -337,8 +398,7 @@ std::string claim_card(const Claim& claim) {
   std::string html = fmt::format(
       "<section class=\"claim {}\" id=\"{}\"><header><h3>{}</h3><span class=\"verdict\">{}</span>"
       "</header>\n",
-      verdict_class(claim.verdict), html_text(claim.id), html_text(claim.question),
-      verdict_text(claim.verdict));
+      verdict_class(claim.verdict), html_text(claim.id), html_text(claim.question), marked_verdict(claim));
   html += fmt::format("<p class=\"soft\">{}{} · {}</p>\n", html_text(claim.quantity),
                       claim.units.empty() ? "" : ", " + html_text(claim.units), html_text(claim.source));
   html += findings_table(claim.findings);
@@ -352,7 +412,7 @@ std::string claim_card(const Claim& claim) {
     html += fmt::format(
         "<p>If queries had divided all of their attention among the tokens, as without the heads' learned "
         "sinks: {}.</p>\n{}",
-        verdict_text(claim.without_sinks->verdict), findings_table(claim.without_sinks->findings));
+        marked_verdict(*claim.without_sinks), findings_table(claim.without_sinks->findings));
   if (!claim.by_layer.empty())
     html +=
         fmt::format("<details><summary>By layer</summary>\n{}</details>\n", findings_table(claim.by_layer));
@@ -360,20 +420,32 @@ std::string claim_card(const Claim& claim) {
 }
 
 // All verdicts at a glance; the questions lead to their cards.
-std::string overview(const Report& report) {
+std::string overview(std::span<const Claim> claims) {
   std::string html = "<ul class=\"overview\">\n";
-  for (const Claim& claim : report.claims)
+  for (const Claim& claim : claims)
     html += fmt::format("<li class=\"{}\"><span class=\"verdict\">{}</span> <a href=\"#{}\">{}</a></li>\n",
-                        verdict_class(claim.verdict), verdict_text(claim.verdict), html_text(claim.id),
+                        verdict_class(claim.verdict), marked_verdict(claim), html_text(claim.id),
                         html_text(claim.question));
   return html + "</ul>\n";
 }
 
+// What is measured, and apart from it what is proved.
+std::string claim_sections(const Report& report) {
+  std::string html = "<h2>Claims, as measured</h2>\n";
+  for (const Claim& claim : report.claims) html += claim_card(claim);
+  html +=
+      "<h2>Theorems, as checks</h2>\n<p class=\"soft\">What the paper proves cannot fail: a violation would "
+      "be a bug in Keyscope or in the recording, and says nothing of the model. How often the hypotheses "
+      "apply is measured.</p>\n";
+  for (const Claim& theorem : report.theorems) html += claim_card(theorem);
+  return html;
+}
+
 // "177.3 [176.9, 177.7]", to be broken before the interval only.
 std::string mean_with_interval(const analysis::BootstrapMean& mean) {
-  std::string interval = interval_text(mean.low, mean.high);
-  if (const auto space = interval.find(' '); space != std::string::npos) interval.replace(space, 1, "\u00A0");
-  return fmt::format("{} {}", number_text(mean.mean), interval);
+  std::string text = mean_text(mean.mean, mean.low, mean.high);
+  if (const auto comma = text.find(", "); comma != std::string::npos) text.replace(comma + 1, 1, "\u00A0");
+  return text;
 }
 
 std::string policies_table(const Report& report) {
@@ -412,13 +484,11 @@ std::string picture(const PagePicture& picture) {
 }
 
 std::string heading(const Report& report) {
-  const Settings& settings = report.settings;
   std::string html =
-      fmt::format("<h1>Key diversity and attention in {}</h1>\n", html_text(settings.model.name));
-  html +=
-      fmt::format("<p class=\"soft\">{}; {}; {} on {}; model {}</p>\n", html_text(describe_extent(report)),
-                  html_text(describe_eviction(report)), html_text(settings.model.dtype),
-                  html_text(settings.model.device), html_text(settings.model.sha256.substr(0, 12)));
+      fmt::format("<h1>Key diversity and attention in {}</h1>\n", html_text(report.settings.model.name));
+  html += fmt::format("<p class=\"advice\">{}.</p>\n", html_text(headline(report)));
+  html += fmt::format("<p class=\"soft\">{}; {}; {}</p>\n", html_text(describe_model(report)),
+                      html_text(describe_extent(report)), html_text(describe_eviction(report)));
   html += fmt::format(
       "<p>Whether what KeyDiff (arXiv 2504.15364) rests on holds here. Every mean is over prompts, with a "
       "{:.0f} % bootstrap interval ({} resamples, seed {}).</p>\n",
@@ -438,8 +508,9 @@ std::string report_page(const Report& report, std::span<const PagePicture> pictu
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>Keyscope: {}</title>\n<style>{}</style>\n</head>\n<body>\n",
       html_text(report.settings.model.name), results::kPageStyle);
-  html += heading(report) + overview(report) + "<h2>Claims</h2>\n";
-  for (const Claim& claim : report.claims) html += claim_card(claim);
+  html += heading(report) + overview(report.claims) +
+          "<p class=\"soft\">Theorems, which cannot fail but by a bug:</p>\n" + overview(report.theorems) +
+          claim_sections(report);
   html += "<h2>Figures</h2>\n";
   for (const PagePicture& one : pictures) html += picture(one);
   html += "<h2>Policies</h2>\n" + policies_table(report);

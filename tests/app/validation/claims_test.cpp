@@ -21,17 +21,31 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Claim claim_of(const std::vector<PromptRecord>& records, const std::string& id) {
-  const auto claims = examine_claims(records, {});
+  std::vector<Claim> claims = examine_claims(records, {});
+  for (Claim& theorem : examine_theorems(records, {})) claims.push_back(std::move(theorem));
   const auto found = std::ranges::find(claims, id, &Claim::id);
   return found == claims.end() ? Claim{} : *found;
 }
 
 TEST(Claims, StandInThePapersOrder) {
   std::vector<std::string> ids;
-  for (const Claim& claim : examine_claims(made_records(2), {})) ids.push_back(claim.id);
+  for (const Claim& claim : examine_claims(made_records(2), {})) {
+    ids.push_back(claim.id);
+    EXPECT_EQ(claim.kind, ClaimKind::kEmpirical);
+  }
   EXPECT_THAT(ids, ElementsAre("attention-correlation", "given-position", "opposed-means", "top-key-aligned",
-                               "log-volume", "theorem-3.2", "lemma-3.1", "attention-kept", "output-error",
-                               "kl-divergence"));
+                               "log-volume", "attention-kept", "output-error", "kl-divergence"));
+}
+
+TEST(Claims, TheoremsStandApart) {
+  std::vector<std::string> ids;
+  for (const Claim& theorem : examine_theorems(made_records(2), {})) {
+    ids.push_back(theorem.id);
+    EXPECT_EQ(theorem.kind, ClaimKind::kTheorem);
+    EXPECT_EQ(verdict_text(theorem), "holds");
+    EXPECT_EQ(verdict_text(theorem.findings.front()), "holds");
+  }
+  EXPECT_THAT(ids, ElementsAre("theorem-3.2", "lemma-3.1"));
 }
 
 TEST(Claims, ACorrelationOfAllPromptsIsSupported) {
@@ -42,7 +56,9 @@ TEST(Claims, ACorrelationOfAllPromptsIsSupported) {
   EXPECT_EQ(claim.verdict, Verdict::kSupported);
   EXPECT_NEAR(claim.findings.front().mean.mean, 0.545, 1e-12);
   EXPECT_EQ(claim.findings.front().mean.n_samples, 10);
-  EXPECT_THAT(claim.remark, HasSubstr("moderate"));
+  EXPECT_EQ(claim.strength, "moderate");
+  EXPECT_EQ(verdict_text(claim), "supported, moderate");
+  EXPECT_EQ(verdict_text(claim.by_layer[0]), "supported, moderate");
   EXPECT_EQ(claim.heads, 2);
   EXPECT_EQ(claim.heads_agreeing, 2);
 }
@@ -52,6 +68,7 @@ TEST(Claims, ACorrelationOfTheOtherSignIsNotSupported) {
       10, [](PromptRecord& record, int i) { set(record, "none", &HeadMeasures::spearman, -0.5 - 0.01 * i); });
   const Claim claim = claim_of(records, "attention-correlation");
   EXPECT_EQ(claim.verdict, Verdict::kNotSupported);
+  EXPECT_EQ(verdict_text(claim), "not supported: moderate, other sign");
   EXPECT_EQ(claim.heads_agreeing, 0);
 }
 
@@ -60,12 +77,15 @@ TEST(Claims, PromptsThatDisagreeCannotTell) {
     set(record, "none", &HeadMeasures::spearman, i % 2 == 0 ? 0.5 : -0.5);
   });
   EXPECT_EQ(claim_of(records, "attention-correlation").verdict, Verdict::kCannotTell);
+  EXPECT_EQ(verdict_text(claim_of(records, "attention-correlation")), "cannot tell, at most weak");
 }
 
 TEST(Claims, TooFewPromptsCannotTell) {
   const auto records =
       made_records(4, [](PromptRecord& record, int) { set(record, "none", &HeadMeasures::spearman, 0.9); });
   EXPECT_EQ(claim_of(records, "attention-correlation").verdict, Verdict::kCannotTell);
+  EXPECT_EQ(verdict_text(claim_of(records, "attention-correlation")), "cannot tell")
+      << "nor how strong it is";
 }
 
 TEST(Claims, PromptsWithoutAValueDoNotCount) {
@@ -174,6 +194,8 @@ TEST(Claims, ABoundIsCountedOverAllPromptsAndHeads) {
   });
   const Claim claim = claim_of(violated, "theorem-3.2");
   EXPECT_EQ(claim.verdict, Verdict::kNotSupported);
+  EXPECT_TRUE(claim.is_bug);
+  EXPECT_EQ(verdict_text(claim), "violated: a bug in Keyscope or in the recording");
   EXPECT_DOUBLE_EQ(*claim.findings.front().tally->min_slack, -0.125);
   EXPECT_EQ(claim.by_layer[0].verdict, Verdict::kSupported);
   EXPECT_EQ(claim.by_layer[1].verdict, Verdict::kNotSupported);
@@ -184,7 +206,21 @@ TEST(Claims, TheLemmaIsJudgedAsItIsStated) {
       made_records(3, [](PromptRecord& record, int) { record.bounds[0].lemma_stated.violations = 2; });
   const Claim claim = claim_of(records, "lemma-3.1");
   EXPECT_EQ(claim.verdict, Verdict::kNotSupported);
+  EXPECT_FALSE(claim.is_bug) << "its proof does not cover the statement";
+  EXPECT_THAT(verdict_text(claim), HasSubstr("fails as stated"));
   EXPECT_THAT(claim.remark, HasSubstr("0 of 60 pairs violate it"));
+}
+
+// What the proof does cover cannot fail, even where the statement holds.
+TEST(Claims, TheLemmasProofAndTheFormWithoutAssumptionsFailByABugAlone) {
+  for (BoundTally BoundTallies::*tally : {&BoundTallies::lemma_proof, &BoundTallies::lemma_always}) {
+    const auto records =
+        made_records(3, [&](PromptRecord& record, int) { (record.bounds[0].*tally).violations = 1; });
+    const Claim claim = claim_of(records, "lemma-3.1");
+    EXPECT_EQ(claim.verdict, Verdict::kNotSupported);
+    EXPECT_TRUE(claim.is_bug);
+    EXPECT_EQ(verdict_text(claim), "violated: a bug in Keyscope or in the recording");
+  }
 }
 
 TEST(Claims, ABoundThatNeverAppliesCannotTell) {
@@ -192,6 +228,7 @@ TEST(Claims, ABoundThatNeverAppliesCannotTell) {
     for (BoundTallies& head : record.bounds) head.theorem = {};
   });
   EXPECT_EQ(claim_of(records, "theorem-3.2").verdict, Verdict::kCannotTell);
+  EXPECT_EQ(verdict_text(claim_of(records, "theorem-3.2")), "never applied");
 }
 
 using analysis::BootstrapMean;
@@ -249,6 +286,14 @@ TEST(Verdict, StrengthGoesByTheSizeOfACorrelation) {
   EXPECT_EQ(strength_name(-0.8), "strong");
   EXPECT_EQ(strength_name(0.94), "very strong");
   EXPECT_EQ(strength_name(kNaN), "unknown");
+}
+
+TEST(Verdict, StrengthIsThatOfTheWholeInterval) {
+  EXPECT_EQ(strength_text({0.3, 0.2, 0.35, 20}), "weak");
+  EXPECT_EQ(strength_text({0.38, 0.3, 0.45, 20}), "weak to moderate");
+  EXPECT_EQ(strength_text({-0.38, -0.45, -0.3, 20}), "weak to moderate");
+  EXPECT_EQ(strength_text({0.05, -0.02, 0.12, 20}), "at most weak");
+  EXPECT_EQ(strength_text({0.3, kNaN, kNaN, 1}), "");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "app/validation/validation.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -280,8 +282,10 @@ TEST_F(Validate, WritesAPageNumbersAndFigures) {
   const CliResult result =
       run_cli(command("out", {"--max-tokens", "90", "--block", "64", "--keep-recordings"}));
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(HasSubstr("3 prompts of 90 tokens, 4 layers × 4 KV heads"),
-                                HasSubstr("[cannot tell]"), HasSubstr("rule: supported if")));
+  EXPECT_THAT(result.out,
+              AllOf(::testing::StartsWith("In demo_model, 3 prompts cannot tell whether"),
+                    HasSubstr("3 prompts of 90 tokens, 4 layers × 4 KV heads"), HasSubstr("[cannot tell]"),
+                    HasSubstr("rule: supported if"), HasSubstr("Theorems: what is proved")));
   const std::string page = read_file(path("out") + "/validation.html");
   EXPECT_THAT(page, AllOf(HasSubstr("&lt;script&gt;alert(1)"), Not(HasSubstr("<script"))));
   const std::string json = read_file(path("out") + "/validation.json");
@@ -291,6 +295,29 @@ TEST_F(Validate, WritesAPageNumbersAndFigures) {
   for (const auto& recording : fs::directory_iterator(path("out") + "/recordings"))
     EXPECT_EQ(run_cli({"inspect", recording.path().string()}).status, 0);
   EXPECT_TRUE(fs::exists(path("out") + "/figures/policies.svg"));
+}
+
+// Both demo models have one configuration and one header; what is said of one must not be taken for the
+// other.
+TEST_F(Validate, ModelsOfOneArchitectureAreToldApart) {
+  write_prompts(1, 160);
+  const auto identity = [&](const std::string& model, const std::string& out) {
+    auto words = command(out);
+    *std::ranges::find(words, std::string(kDemoModel)) = model;
+    const CliResult result = run_cli(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    const auto at = result.out.find(", weights ");
+    EXPECT_NE(at, std::string::npos) << result.out;
+    const std::string shown = result.out.substr(at, 22);
+    EXPECT_THAT(read_file(path(out) + "/validation.html"), HasSubstr(shown));
+    const auto settings = parse_json(read_file(path(out) + "/validation.json"))["settings"];
+    EXPECT_TRUE(settings["weights_sha256"].get<std::string>().starts_with(shown.substr(10)));
+    return std::pair(shown, settings["model_sha256"].get<std::string>());
+  };
+  const auto one = identity(kDemoModel, "one");
+  const auto other = identity(KEYSCOPE_SOURCE_DIR "/assets/demo_model_sinks", "other");
+  EXPECT_EQ(one.second, other.second) << "headers do not";
+  EXPECT_NE(one.first, other.first);
 }
 
 }  // namespace
