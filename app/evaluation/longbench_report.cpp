@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -20,8 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Indices = std::vector<std::size_t>;
 
-ScoreMean in_points(const ScoreMean& share) { return {100 * share.mean, 100 * share.low, 100 * share.high}; }
-
 Indices where(std::size_t n, const std::function<bool(std::size_t)>& wanted) {
   Indices indices;
   for (std::size_t i = 0; i < n; ++i)
@@ -29,37 +26,17 @@ Indices where(std::size_t n, const std::function<bool(std::size_t)>& wanted) {
   return indices;
 }
 
-// Of several tasks' examples, each task weighing the same.
-LongBenchPoints points_of(const ScoreTable& table, std::size_t point, const std::vector<Indices>& tasks,
-                          std::uint64_t seed) {
-  std::vector<std::vector<double>> scores, differences;
-  LongBenchPoints points;
-  for (const Indices& examples : tasks) {
-    scores.push_back(table.scores("score", point, examples));
-    differences.push_back(table.differences("score", point, examples));
-    points.n += std::ssize(examples);
-  }
-  points.score = in_points(bootstrap_score(scores, seed));
-  points.difference = in_points(bootstrap_score(differences, seed));
-  return points;
-}
-
-std::int64_t mean_budget(const ScoreTable& table, std::size_t point, const Indices& examples) {
-  Cell cell{table.grid()[point], {}};
-  for (const std::size_t example : examples) cell.results.push_back(&table.result(example, point));
-  return cell.budget_rows();
-}
-
 LongBenchCell cell_of(const ScoreTable& table, std::span<const LongBenchRow> rows, const LongBenchTask& task,
                       std::size_t point, std::uint64_t seed) {
   const Indices all = where(rows.size(), [&](std::size_t i) { return rows[i].task == &task; });
-  LongBenchCell cell{&task, point, mean_budget(table, point, all), points_of(table, point, {all}, seed), {}};
+  LongBenchCell cell{
+      &task, point, table.mean_budget(point, all), score_points(table, point, {{all}}, seed), {}};
   cell.points.score.mean = task_points(table.scores("score", point, all));
   for (const char* bin : {"0-4k", "4-8k", "8k+"}) {
     const Indices inside = where(rows.size(), [&](std::size_t i) {
       return rows[i].task == &task && rows[i].length && length_bin(*rows[i].length) == bin;
     });
-    if (!inside.empty()) cell.by_length.emplace_back(bin, points_of(table, point, {inside}, seed));
+    if (!inside.empty()) cell.by_length.emplace_back(bin, score_points(table, point, {{inside}}, seed));
   }
   return cell;
 }
@@ -77,21 +54,13 @@ LongBenchTotal total_of(const ScoreTable& table, std::span<const LongBenchRow> r
     tasks.push_back(std::move(examples));
   }
   const Indices all = where(rows.size(), [](std::size_t) { return true; });
-  LongBenchTotal total{point, mean_budget(table, point, all), points_of(table, point, tasks, seed), {}};
+  LongBenchTotal total{point, table.mean_budget(point, all), score_points(table, point, tasks, seed), {}};
   for (const auto& [category, members] : categories)
-    total.categories.emplace_back(category, points_of(table, point, members, seed));
+    total.categories.emplace_back(category, score_points(table, point, members, seed));
   return total;
 }
 
-Json points_json(const LongBenchPoints& points, bool evicts) {
-  Json json{{"n", points.n}};
-  add_score(json, "score", points.score);
-  json["score"] = two_decimals(points.score.mean);
-  if (evicts) add_score(json, "difference", points.difference);
-  return json;
-}
-
-Json named_json(const std::vector<std::pair<std::string, LongBenchPoints>>& named, bool evicts) {
+Json named_json(const std::vector<std::pair<std::string, ScorePoints>>& named, bool evicts) {
   Json json = Json::object();
   for (const auto& [name, points] : named) json[name] = points_json(points, evicts);
   return json;
@@ -198,10 +167,6 @@ double longbench_score(const LongBenchTask& task, std::string_view prediction,
 double task_points(std::span<const double> scores) {
   return 100 * std::accumulate(scores.begin(), scores.end(), 0.0) / static_cast<double>(scores.size());
 }
-
-// By way of decimals, which are made of the number's exact value: scaled to be rounded to an integer, it
-// would be rounded twice.
-double two_decimals(double points) { return std::strtod(fmt::format("{:.2f}", points).c_str(), nullptr); }
 
 std::string_view length_bin(std::int64_t n_words) {
   if (n_words < 4000) return "0-4k";

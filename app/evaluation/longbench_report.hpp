@@ -14,19 +14,13 @@
 
 namespace keyscope::evaluation {
 
-// Points of 100 that a policy has, and how many more than the full cache with the same block.
-struct LongBenchPoints {
-  ScoreMean score, difference;
-  std::int64_t n = 0;  // rows
-};
-
 // One task under one grid point, also by the lengths of LongBench-E.
 struct LongBenchCell {
   const LongBenchTask* task = nullptr;
   std::size_t point = 0;
   std::int64_t budget_rows = 0;  // N, mean over the rows
-  LongBenchPoints points;
-  std::vector<std::pair<std::string, LongBenchPoints>> by_length;  // bins that have rows
+  ScorePoints points;
+  std::vector<std::pair<std::string, ScorePoints>> by_length;  // bins that have rows
 };
 
 // All tasks under one grid point: the mean over tasks, each weighing the same, and over those of each
@@ -34,8 +28,8 @@ struct LongBenchCell {
 struct LongBenchTotal {
   std::size_t point = 0;
   std::int64_t budget_rows = 0;
-  LongBenchPoints points;
-  std::vector<std::pair<std::string, LongBenchPoints>> categories;
+  ScorePoints points;
+  std::vector<std::pair<std::string, ScorePoints>> categories;
 };
 
 struct LongBenchReport {
@@ -64,9 +58,6 @@ double longbench_score(const LongBenchTask& task, std::string_view prediction,
 // which way a tie of the third decimal is rounded: 100 · sum / n.
 //   scores: at least one
 double task_points(std::span<const double> scores);
-
-// Points of 100 as LongBench's tables have them: two decimals, rounded as Python's `round` does.
-double two_decimals(double points);
 
 // Where LongBench-E counts a prompt of so many words: "0-4k", "4-8k" or "8k+".
 std::string_view length_bin(std::int64_t n_words);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 
@@ -211,6 +212,12 @@ std::size_t ScoreTable::reference(std::size_t point) const {
   return found - grid_.begin();
 }
 
+std::int64_t ScoreTable::mean_budget(std::size_t point, std::span<const std::size_t> examples) const {
+  Cell cell{grid_[point], {}};
+  for (const std::size_t example : examples) cell.results.push_back(&result(example, point));
+  return cell.budget_rows();
+}
+
 std::vector<double> means_of_each(std::span<const double> values, std::size_t n_each) {
   if (n_each == 0 || values.size() % n_each != 0)
     throw InvalidInput(
@@ -232,6 +239,38 @@ ScoreMean bootstrap_score(std::span<const std::vector<double>> groups, std::uint
   const auto mean = analysis::stratified_bootstrap_mean(groups, {.seed = seed});
   return {mean.mean, mean.low, mean.high};
 }
+
+namespace {
+
+ScoreMean in_points(const ScoreMean& share) { return {100 * share.mean, 100 * share.low, 100 * share.high}; }
+
+}  // namespace
+
+ScorePoints score_points(const ScoreTable& table, std::size_t point,
+                         std::span<const std::vector<std::size_t>> groups, std::uint64_t seed) {
+  std::vector<std::vector<double>> scores, differences;
+  ScorePoints points;
+  for (const std::vector<std::size_t>& examples : groups) {
+    scores.push_back(table.scores("score", point, examples));
+    differences.push_back(table.differences("score", point, examples));
+    points.n += std::ssize(examples);
+  }
+  points.score = in_points(bootstrap_score(scores, seed));
+  points.difference = in_points(bootstrap_score(differences, seed));
+  return points;
+}
+
+nlohmann::ordered_json points_json(const ScorePoints& points, bool evicts) {
+  Json json{{"n", points.n}};
+  add_score(json, "score", points.score);
+  json["score"] = two_decimals(points.score.mean);
+  if (evicts) add_score(json, "difference", points.difference);
+  return json;
+}
+
+// By way of decimals, which are made of the number's exact value: scaled to be rounded to an integer, it
+// would be rounded twice.
+double two_decimals(double points) { return std::strtod(fmt::format("{:.2f}", points).c_str(), nullptr); }
 
 nlohmann::ordered_json point_json(const GridPoint& point, std::int64_t budget_rows) {
   return {{"policy", point.policy},

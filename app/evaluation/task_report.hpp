@@ -111,6 +111,8 @@ class ScoreTable {
 
   // The grid point of the full cache with this one's block.
   std::size_t reference(std::size_t point) const;
+  // N of these examples as Cell::budget_rows has it.
+  std::int64_t mean_budget(std::size_t point, std::span<const std::size_t> examples) const;
 
  private:
   std::span<const ExampleResult> results_;
@@ -125,6 +127,23 @@ std::vector<double> means_of_each(std::span<const double> values, std::size_t n_
 // means, each resampled by itself.
 ScoreMean bootstrap_score(std::span<const double> values, std::uint64_t seed);
 ScoreMean bootstrap_score(std::span<const std::vector<double>> groups, std::uint64_t seed);
+
+// Points of 100 that a policy has by "score", and how many more than the full cache with the same block.
+struct ScorePoints {
+  ScoreMean score, difference;
+  std::int64_t n = 0;  // examples
+};
+
+// The mean over groups of examples, which weigh the same.
+ScorePoints score_points(const ScoreTable& table, std::size_t point,
+                         std::span<const std::vector<std::size_t>> groups, std::uint64_t seed);
+
+// {"n", "score", "score_interval"}, and "difference" with its interval of a policy that evicts; the score in
+// two decimals, as benchmarks publish it, the others not rounded.
+nlohmann::ordered_json points_json(const ScorePoints& points, bool evicts);
+
+// Points of 100 as LongBench's and RULER's tables have them: two decimals, rounded as Python's `round` does.
+double two_decimals(double points);
 
 // What a report says of a grid point: policy, budget (rows), budget_text, block.
 nlohmann::ordered_json point_json(const GridPoint& point, std::int64_t budget_rows);
