@@ -180,6 +180,8 @@ math500 eval math500 {EVAL} --data assets/eval/math.jsonl +keydiff --generate 24
   --temperature 0.9 --top-p 0.9 --samples 2 --json math500.json
 perplexity eval perplexity {EVAL} --text assets/demo_model/prompts/needle.txt --length 256 --stride 128 +keydiff +sink
   --budget 25% --block 32 --json perplexity.json --figure perplexity.svg --figure perplexity.h5
+ruler eval ruler {EVAL} --task niah_multikey_1,vt,fwe --length 1K --samples 2 --needles paraphrased,heterogeneous
+  +keydiff --budget 25% --block 64 --json ruler.json --figure ruler.svg --out ruler
 report report --model assets/demo_model --policies keydiff,sink --budgets 50% --length 256 --examples 4 --repeat 0
   --diagnose 2 --text assets/demo_model/prompts/needle.txt --threads 1 --quiet --json report.json --out report
 bench_prefill bench prefill --model assets/demo_model +none +keydiff +h2o --budget 64 --block 32 --tokens 128

@@ -44,8 +44,8 @@ void add_eval(CLI::App& app) {
 }
 
 void add_eval_tasks(CLI::App& eval, const TakeEval& take) {
-  for (const auto add :
-       {add_eval_niah, add_eval_phonebook, add_eval_longbench, add_eval_math500, add_eval_perplexity})
+  for (const auto add : {add_eval_niah, add_eval_phonebook, add_eval_longbench, add_eval_math500,
+                         add_eval_perplexity, add_eval_ruler})
     add(eval, take);
   eval.require_subcommand(1);
 }
@@ -306,22 +306,30 @@ std::shared_ptr<const capture::Model> EvalOptions::load_model() const {
   return loaded;
 }
 
-void EvalDataOptions::add_to(CLI::App& command, const std::string& data_help) {
-  command.add_option("--data", data_, data_help)->required()->check(not_empty());
-  command.add_option("--rows", rows_, "Only the first N rows (of LongBench: of each task)")
-      ->check(one_or_more());
+void EvalChatOptions::add_to(CLI::App& command) {
   CLI::Option* chat = command.add_flag("--chat", chat_, "Refuse a model that has no chat template");
   command
       .add_flag(
           "--no-chat", no_chat_,
           "Ask without the model's chat template, which is used where it has one and the benchmark does")
       ->excludes(chat);
-  command.add_flag("--skip-bad", skip_bad_, "Go on without rows that cannot be used, naming them");
 }
 
-evaluation::ChatUse EvalDataOptions::chat() const {
+evaluation::ChatUse EvalChatOptions::use() const {
   if (no_chat_) return evaluation::ChatUse::kNever;
   return chat_ ? evaluation::ChatUse::kAlways : evaluation::ChatUse::kIfThere;
+}
+
+void EvalDataOptions::add_to(CLI::App& command, const std::string& data_help) {
+  command.add_option("--data", data_, data_help)->required()->check(not_empty());
+  command.add_option("--rows", rows_, "Only the first N rows (of LongBench: of each task)")
+      ->check(one_or_more());
+  chat_.add_to(command);
+  add_skip_bad_rows(command, skip_bad_);
+}
+
+void add_skip_bad_rows(CLI::App& command, bool& skip_bad) {
+  command.add_flag("--skip-bad", skip_bad, "Go on without rows that cannot be used, naming them");
 }
 
 }  // namespace keyscope::commands

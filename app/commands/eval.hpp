@@ -94,7 +94,19 @@ void add_eval_phonebook(CLI::App& eval, const TakeEval& take);
 void add_eval_longbench(CLI::App& eval, const TakeEval& take);
 void add_eval_math500(CLI::App& eval, const TakeEval& take);
 void add_eval_perplexity(CLI::App& eval, const TakeEval& take);
+void add_eval_ruler(CLI::App& eval, const TakeEval& take);
 void add_eval_tasks(CLI::App& eval, const TakeEval& take);  // all of them
+
+// Whether a benchmark's prompts become a user's turn.
+class EvalChatOptions {
+ public:
+  void add_to(CLI::App& command);
+
+  evaluation::ChatUse use() const;
+
+ private:
+  bool chat_ = false, no_chat_ = false;
+};
 
 // The options of evaluations that read a benchmark's rows: where they are, how many, and as what they are
 // asked.
@@ -103,14 +115,18 @@ class EvalDataOptions {
   void add_to(CLI::App& command, const std::string& data_help);
 
   std::vector<std::filesystem::path> files() const { return {data_.begin(), data_.end()}; }
-  evaluation::ChatUse chat() const;
+  evaluation::ChatUse chat() const { return chat_.use(); }
   const std::optional<std::int64_t>& rows() const { return rows_; }
   bool skip_bad() const { return skip_bad_; }
 
  private:
   std::vector<std::string> data_;
   std::optional<std::int64_t> rows_;
-  bool chat_ = false, no_chat_ = false, skip_bad_ = false;
+  EvalChatOptions chat_;
+  bool skip_bad_ = false;
 };
+
+// A flag that goes on without bad rows.
+void add_skip_bad_rows(CLI::App& command, bool& skip_bad);
 
 }  // namespace keyscope::commands

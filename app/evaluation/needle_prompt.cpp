@@ -275,6 +275,16 @@ std::string turned_text(const Haystack& text, std::size_t n_bytes, std::uint64_t
   return turned;
 }
 
+Haystack long_haystack(const std::string& text, std::int64_t n_tokens, std::uint64_t seed,
+                       const tokenizer::Tokenizer& tokenizer) {
+  const Haystack source = make_haystack(text);
+  for (auto n_bytes = static_cast<std::size_t>(4 * n_tokens + 1000);; n_bytes *= 2) {
+    Haystack haystack =
+        make_haystack(text.empty() ? generated_text(n_bytes, seed) : turned_text(source, n_bytes, seed));
+    if (std::ssize(tokenizer.encode(haystack.text, false)) > n_tokens) return haystack;
+  }
+}
+
 namespace {
 
 // Neither list has a word that is part of another, so that one answer cannot be found inside another's.

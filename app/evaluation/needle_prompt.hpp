@@ -40,6 +40,10 @@ std::string read_texts(const std::filesystem::path& file_or_folder);
 //   text: with one sentence at least
 std::string turned_text(const Haystack& text, std::size_t n_bytes, std::uint64_t seed);
 
+// More than n_tokens of a text as `turned_text` has it, or of generated sentences where it is empty.
+Haystack long_haystack(const std::string& text, std::int64_t n_tokens, std::uint64_t seed,
+                       const tokenizer::Tokenizer& tokenizer);
+
 // A key with the value that is to be found.
 struct Needle {
   std::string key, value;

@@ -29,17 +29,6 @@ void require_placeholder(const std::string& text, const char* placeholder, const
     throw UsageError(fmt::format("{}: there is no {} in it", option, placeholder));
 }
 
-// One sample's haystack, with more than n_tokens.
-Haystack long_haystack(const std::string& text, std::int64_t n_tokens, std::uint64_t seed,
-                       const tokenizer::Tokenizer& tokenizer) {
-  const Haystack source = make_haystack(text);
-  for (auto n_bytes = static_cast<std::size_t>(4 * n_tokens + 1000);; n_bytes *= 2) {
-    Haystack haystack =
-        make_haystack(text.empty() ? generated_text(n_bytes, seed) : turned_text(source, n_bytes, seed));
-    if (std::ssize(tokenizer.encode(haystack.text, false)) > n_tokens) return haystack;
-  }
-}
-
 // A value that none of these needles has.
 std::string new_value(const std::vector<Needle>& needles, std::int64_t n_digits, Draws& draws) {
   for (;;) {
@@ -292,6 +281,8 @@ std::vector<std::string_view> figure_names(std::string_view task, bool compared)
   if (task == "niah") return {"niah-recall"};
   if (task == "phonebook") return {"phonebook"};
   if (task == "perplexity") return {"perplexity"};
+  if (task == "ruler" && compared) return {"ruler", "ruler-tasks", "ruler-difference"};
+  if (task == "ruler") return {"ruler", "ruler-tasks"};
   return {};
 }
 

@@ -104,11 +104,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> files_of(const fs::path& folder) {
+std::vector<fs::path> files_of(const fs::path& folder, bool below) {
   std::vector<fs::path> files;
   std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (!below) at.disable_recursion_pending();
     if (at->path().extension() == ".jsonl") files.push_back(at->path());
+  }
   if (error) throw FileError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
   if (files.empty())
     throw FileError(
@@ -119,7 +121,7 @@ std::vector<fs::path> files_of(const fs::path& folder) {
 
 }  // namespace
 
-std::vector<fs::path> data_files(std::span<const fs::path> given) {
+std::vector<fs::path> data_files(std::span<const fs::path> given, bool below) {
   std::vector<fs::path> files;
   for (const fs::path& path : given) {
     std::error_code ignored;
@@ -127,7 +129,7 @@ std::vector<fs::path> data_files(std::span<const fs::path> given) {
       throw FileError(
           fmt::format("{}: is not there; expected a file of JSON lines, or a folder", path.string()));
     if (fs::is_directory(path, ignored))
-      std::ranges::copy(files_of(path), std::back_inserter(files));
+      std::ranges::copy(files_of(path, below), std::back_inserter(files));
     else
       files.push_back(path);
   }
@@ -204,9 +206,10 @@ std::vector<std::int32_t> PromptEncoder::plain(const std::string& text) const {
   return tokenizer_.encode(text, true);
 }
 
-std::vector<std::int32_t> PromptEncoder::turn(const std::string& text) const {
-  if (!template_) return plain(text);
-  return tokenizer_.encode(template_->render(text, std::nullopt, scored_day()), false);
+std::vector<std::int32_t> PromptEncoder::turn(const std::string& text,
+                                              const std::string& answer_begin) const {
+  if (!template_) return plain(text + answer_begin);
+  return tokenizer_.encode(template_->render(text, std::nullopt, scored_day()) + answer_begin, false);
 }
 
 }  // namespace keyscope::evaluation

@@ -44,8 +44,10 @@ ReadRows read_json_rows(Paths paths, bool skip_bad, const TakeJson& take);
 ReadRows read_lines(Paths paths, bool skip_bad, const TakeLine& take);
 
 // Files as they are given, and the *.jsonl of folders among them, in order of name.
+//   below: also those of folders in these
 //   throws FileError where one is not there, or a folder has none
-std::vector<std::filesystem::path> data_files(std::span<const std::filesystem::path> given);
+std::vector<std::filesystem::path> data_files(std::span<const std::filesystem::path> given,
+                                              bool below = false);
 
 // Fields of a row of JSON lines, checked.
 //   where: file and line, for messages
@@ -90,7 +92,8 @@ class PromptEncoder {
   std::vector<std::int32_t> plain(const std::string& text) const;
   // As the user's turn, where there is a template. Templates that tell the date get 26 July 2024, their own
   // where there is no clock: prompts that are scored must not depend on the day.
-  std::vector<std::int32_t> turn(const std::string& text) const;
+  //   answer_begin: what stands where the model is to answer, for it to go on from
+  std::vector<std::int32_t> turn(const std::string& text, const std::string& answer_begin = "") const;
 
  private:
   const tokenizer::Tokenizer& tokenizer_;
