@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "app/evaluation/niah.hpp"
 #include "app/evaluation/perplexity.hpp"
 #include "app/evaluation/phonebook.hpp"
+#include "app/evaluation/ruler.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::adoption {
@@ -169,12 +171,13 @@ struct Kind {
   std::string_view option;
 };
 
-constexpr std::array<Kind, 6> kKinds{{{"niah", nullptr, ""},
+constexpr std::array<Kind, 7> kKinds{{{"niah", nullptr, ""},
                                       {"niah-distractors", nullptr, ""},
                                       {"phonebook", nullptr, ""},
                                       {"perplexity", &TaskListOptions::texts, "--text"},
                                       {"longbench", &TaskListOptions::longbench, "--longbench"},
-                                      {"math500", &TaskListOptions::math500, "--math500"}}};
+                                      {"math500", &TaskListOptions::math500, "--math500"},
+                                      {"ruler", &TaskListOptions::ruler, "--ruler"}}};
 
 bool has_files(const Kind& kind, const TaskListOptions& options) {
   return kind.files != nullptr && !(options.*kind.files).empty();
@@ -252,6 +255,26 @@ Task phonebook_task(const TaskListOptions& options, const capture::Model& model)
   return task;
 }
 
+// RULER's own rows; those of a task and length are a data set.
+Task ruler_task(const TaskListOptions& options, const capture::Model& model) {
+  evaluation::RulerOptions read;
+  read.data = options.ruler;
+  read.samples = options.examples;
+  read.skip_bad = options.skip_bad;
+  evaluation::RulerSet set = evaluation::ruler_examples(read, model);
+  Task task;
+  task.name = "ruler";
+  task.metric = task.score = "score";
+  task.settings = evaluation::ruler_settings(read);
+  for (const evaluation::Example& example : set.examples)
+    task.data_sets.push_back(fmt::format("{} {}", example.about["task"].get<std::string>(),
+                                         example.about["length"].get<std::int64_t>()));
+  task.examples = std::move(set.examples);
+  task.bad_rows = std::move(set.bad);
+  task.scorer = evaluation::ruler_scorer(tokenizer_of(model));
+  return task;
+}
+
 }  // namespace
 
 // What scorers refer to: at places that stay.
@@ -278,6 +301,7 @@ void TaskList::add(std::string_view name, const TaskListOptions& options, const 
   if (name == "niah") return tasks_.push_back(niah_task(name, 0, options, model));
   if (name == "niah-distractors") return tasks_.push_back(niah_task(name, kDistractors, options, model));
   if (name == "phonebook") return tasks_.push_back(phonebook_task(options, model));
+  if (name == "ruler") return tasks_.push_back(ruler_task(options, model));
   Task task;
   task.name = name;
   if (name == "perplexity") {

@@ -43,12 +43,12 @@ struct TaskListOptions {
   std::vector<std::string> names;  // of task_names(); empty: those that need no files
   std::int64_t examples = 200;     // of each task, or as many as its data have
   std::int64_t length = 0;         // the longest prompt made here, in tokens; 0: half the model's context
-  std::vector<std::filesystem::path> texts, longbench, math500;
+  std::vector<std::filesystem::path> texts, longbench, math500, ruler;
   bool skip_bad = false;  // go on without rows of those files that cannot be used
   std::uint64_t seed = 0;
 };
 
-// "niah", "niah-distractors", "phonebook", "perplexity", "longbench", "math500".
+// "niah", "niah-distractors", "phonebook", "perplexity", "longbench", "math500", "ruler".
 std::vector<std::string_view> task_names();
 
 // The tasks asked for, and what their scorers need.

@@ -189,6 +189,8 @@ void add_work_options(CLI::App& command, ReportArguments& arguments) {
   command.add_option("--longbench", arguments.longbench, "LongBench's JSONL files, or a folder of them")
       ->allow_extra_args(false);
   command.add_option("--math500", arguments.math500, "Math-500's JSONL file")->allow_extra_args(false);
+  command.add_option("--ruler", arguments.ruler, "RULER's JSONL files, or a folder of them")
+      ->allow_extra_args(false);
   command.add_flag("--skip-bad", arguments.skip_bad, "Go on without rows that cannot be used, naming them");
   command.add_option("--examples", arguments.examples, "Of each task, as far as its data have them")
       ->check(CLI::Range(1, 1'000'000))
@@ -246,6 +248,7 @@ adoption::TaskListOptions report_tasks(const ReportArguments& arguments) {
   options.texts.assign(arguments.texts.begin(), arguments.texts.end());
   options.longbench.assign(arguments.longbench.begin(), arguments.longbench.end());
   options.math500.assign(arguments.math500.begin(), arguments.math500.end());
+  options.ruler.assign(arguments.ruler.begin(), arguments.ruler.end());
   options.skip_bad = arguments.skip_bad;
   options.seed = arguments.seed;
   return options;

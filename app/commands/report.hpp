@@ -21,7 +21,7 @@ struct ReportArguments {
   std::vector<std::string> tasks;
   std::vector<std::string> policies{"keydiff", "h2o", "snapkv", "tova", "sink", "l2norm", "random"};
   std::vector<std::string> budgets{"25%", "50%"};
-  std::vector<std::string> texts, longbench, math500;
+  std::vector<std::string> texts, longbench, math500, ruler;
   std::int64_t block = 128;
   std::int64_t examples = 200;
   std::int64_t length = 0;
