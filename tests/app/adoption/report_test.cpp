@@ -149,6 +149,22 @@ TEST_F(Report, DataSetsOfLongBenchWeighTheSame) {
               HasSubstr("longbench: score, %, 5 examples of 2 data sets"));
 }
 
+TEST_F(Report, RowsOfRulerAreDataSetsByTaskAndLength) {
+  fs::create_directories(path("ruler"));
+  for (const char* name : {"vt.512.jsonl", "vt.1024.jsonl", "fwe.512.jsonl"}) {
+    std::ofstream file(path("ruler/") + name);
+    for (int i = 0; i < 3; ++i)
+      file << Json{{"index", i}, {"input", "The prince spoke again. He said"}, {"outputs", {"a", "none"}}}
+           << "\n";
+  }
+  const CliResult run = run_cli(untimed(path("out"), {"--tasks", "ruler", "--ruler", path("ruler")}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json task = parse_json(read_file(path("out/report.json")))["tasks"][0];
+  EXPECT_EQ(task["n"], 9);
+  EXPECT_EQ(task["data_sets"], 3);
+  EXPECT_THAT(run_cli(untimed(path("none"), {"--tasks", "ruler"})).err, HasSubstr("needs --ruler FILE"));
+}
+
 // Twenty rows whose answers no model gives: no policy loses anything, and nothing follows from it.
 TEST_F(Report, AModelThatSolvesNothingIsAdvisedNothing) {
   const std::string rows = path("rows.jsonl");

@@ -41,6 +41,7 @@ TEST_F(ChatUses, AModelWithoutATemplateIsAskedInPlainText) {
   const PromptEncoder encoder(*tokenizer_, kDemo, ChatUse::kIfThere);
   EXPECT_FALSE(encoder.has_chat());
   EXPECT_EQ(encoder.turn("Who?"), tokenizer_->encode("Who?", true));
+  EXPECT_EQ(encoder.turn("Who?", " It was"), tokenizer_->encode("Who? It was", true));
   EXPECT_EQ(encoder.plain("Who?"), tokenizer_->encode("Who?", true));
   EXPECT_THROW(PromptEncoder(*tokenizer_, kDemo, ChatUse::kAlways), FileError);
 }
@@ -52,6 +53,7 @@ TEST_F(ChatUses, ATemplateMakesATurn) {
     const PromptEncoder encoder(*tokenizer_, folder, use);
     EXPECT_TRUE(encoder.has_chat());
     EXPECT_EQ(encoder.turn("Who?"), tokenizer_->encode(turn, false));
+    EXPECT_EQ(encoder.turn("Who?", " It was"), tokenizer_->encode(turn + " It was", false));
     EXPECT_EQ(encoder.plain("Who?"), tokenizer_->encode("Who?", true));
   }
   EXPECT_FALSE(PromptEncoder(*tokenizer_, folder, ChatUse::kNever).has_chat());
@@ -69,6 +71,17 @@ TEST(DataFiles, OfAFolderAreItsJsonLinesByName) {
   const std::vector<fs::path> given{folder.file("notes.txt"), folder.file("a.jsonl").parent_path()};
   EXPECT_THAT(data_files(given), ::testing::ElementsAre(folder.file("notes.txt"), folder.file("a.jsonl"),
                                                         folder.file("b.jsonl")));
+}
+
+TEST(DataFiles, OfFoldersBelowAreThoseAskedFor) {
+  const test::ScratchFolder folder;
+  fs::create_directories(folder.file("4096/vt"));
+  std::ofstream(folder.file("4096/vt/validation.jsonl")) << "{}\n";
+  std::ofstream(folder.file("4096/a.jsonl")) << "{}\n";
+  const std::vector<fs::path> given{folder.file("4096")};
+  EXPECT_THAT(data_files(given), ::testing::ElementsAre(folder.file("4096/a.jsonl")));
+  EXPECT_THAT(data_files(given, true),
+              ::testing::ElementsAre(folder.file("4096/a.jsonl"), folder.file("4096/vt/validation.jsonl")));
 }
 
 TEST(DataFiles, AreRefusedWhereThereAreNone) {
