@@ -71,6 +71,30 @@ BootstrapMean bootstrap_mean(std::span<const double> samples, const BootstrapOpt
   return result;
 }
 
+namespace {
+
+// The mean over strata of their means, of every resample; empty where one of the strata has no two samples.
+std::vector<double> resampled_means(std::span<const std::vector<double>> strata,
+                                    const BootstrapOptions& options) {
+  if (options.n_resamples < 1)
+    throw InvalidInput(fmt::format("bootstrap: {} resamples; expected at least 1", options.n_resamples));
+  std::uint64_t n_samples = 0;
+  for (const std::vector<double>& samples : strata) {
+    if (samples.size() < 2) return {};
+    n_samples += samples.size();
+  }
+  std::vector<double> means(options.n_resamples);
+  std::uint64_t state = options.seed;
+  for (const std::vector<double>& samples : strata) {
+    add_resampled_means(samples, state, n_samples * kSplitmixStep, means);
+    state += samples.size() * kSplitmixStep;
+  }
+  for (double& mean : means) mean /= static_cast<double>(strata.size());
+  return means;
+}
+
+}  // namespace
+
 BootstrapMean stratified_bootstrap_mean(std::span<const std::vector<double>> strata,
                                         const BootstrapOptions& options) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -84,20 +108,29 @@ BootstrapMean stratified_bootstrap_mean(std::span<const std::vector<double>> str
     result.n_samples += std::ssize(strata[i]);
   }
   if (strata.empty()) return result;
-  const auto n_strata = static_cast<double>(strata.size());
-  result.mean = sum / n_strata;
-  if (std::ranges::any_of(strata, [](const auto& samples) { return samples.size() < 2; })) return result;
-  if (options.n_resamples < 1)
-    throw InvalidInput(fmt::format("bootstrap: {} resamples; expected at least 1", options.n_resamples));
-  std::vector<double> means(options.n_resamples);
-  const std::uint64_t stride = static_cast<std::uint64_t>(result.n_samples) * kSplitmixStep;
-  std::uint64_t state = options.seed;
-  for (const std::vector<double>& samples : strata) {
-    add_resampled_means(samples, state, stride, means);
-    state += samples.size() * kSplitmixStep;
-  }
-  for (double& mean : means) mean /= n_strata;
-  set_ends(result, means, options.confidence);
+  result.mean = sum / static_cast<double>(strata.size());
+  if (const auto means = resampled_means(strata, options); !means.empty())
+    set_ends(result, means, options.confidence);
+  return result;
+}
+
+BootstrapMean stratified_bootstrap_ratio(std::span<const std::vector<double>> numerators,
+                                         std::span<const std::vector<double>> denominators,
+                                         const BootstrapOptions& options) {
+  if (!std::ranges::equal(numerators, denominators, {}, &std::vector<double>::size,
+                          &std::vector<double>::size))
+    throw InvalidInput("bootstrap: numerators and denominators are not of the same samples");
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const BootstrapMean above = stratified_bootstrap_mean(numerators, {1, options.confidence, options.seed});
+  const BootstrapMean below = stratified_bootstrap_mean(denominators, {1, options.confidence, options.seed});
+  BootstrapMean result{kUnknown, kUnknown, kUnknown, above.n_samples};
+  if (numerators.empty() || below.mean == 0) return result;
+  result.mean = above.mean / below.mean;
+  std::vector<double> ratios = resampled_means(numerators, options);
+  const std::vector<double> divisors = resampled_means(denominators, options);
+  if (ratios.empty() || std::ranges::find(divisors, 0.0) != divisors.end()) return result;
+  std::ranges::transform(ratios, divisors, ratios.begin(), std::divides());
+  set_ends(result, ratios, options.confidence);
   return result;
 }
 

@@ -41,6 +41,16 @@ BootstrapMean bootstrap_mean(std::span<const double> samples, const BootstrapOpt
 BootstrapMean stratified_bootstrap_mean(std::span<const std::vector<double>> strata,
                                         const BootstrapOptions& options = {});
 
+// The ratio of two such means over the same samples, with its percentile interval: every resample draws the
+// same samples for both.
+//   numerators, denominators: of the same shape, none of their strata empty
+//   returns a ratio of NaN where the denominators' mean is 0; an interval of NaN also where that of any
+//   resample is
+//   throws InvalidInput on other shapes, and as stratified_bootstrap_mean
+BootstrapMean stratified_bootstrap_ratio(std::span<const std::vector<double>> numerators,
+                                         std::span<const std::vector<double>> denominators,
+                                         const BootstrapOptions& options = {});
+
 // A share with its interval.
 struct WilsonShare {
   double share = 0;  // NaN without trials

@@ -313,6 +313,49 @@ TEST(StratifiedBootstrap, RefusesWhatCannotBe) {
   EXPECT_THROW(stratified_bootstrap_mean(fine, {0, 0.95, 0}), InvalidInput);
 }
 
+// A share of a whole that varies: the same samples are drawn for both.
+TEST(BootstrapRatio, DrawsTheSameSamplesForBoth) {
+  const std::vector<std::vector<double>> whole{{4, 8, 12, 20}, {2, 6, 40}};
+  std::vector<std::vector<double>> quarter = whole;
+  for (auto& samples : quarter)
+    for (double& sample : samples) sample /= 4;
+  const BootstrapMean ratio = stratified_bootstrap_ratio(quarter, whole, {2000, 0.95, 9});
+  EXPECT_EQ(ratio.mean, 0.25);
+  EXPECT_DOUBLE_EQ(ratio.low, 0.25);
+  EXPECT_DOUBLE_EQ(ratio.high, 0.25);
+  EXPECT_EQ(ratio.n_samples, 7);
+}
+
+// Each resample by itself, as bootstrap_mean says that samples are drawn.
+TEST(BootstrapRatio, IsTheRatioOfEveryResamplesMeans) {
+  const std::vector<double> above{1, 5, 2, 8, 3, 1}, below{4, 6, 5, 9, 3, 2};
+  const BootstrapOptions options{500, 0.9, 21};
+  std::vector<double> ratios;
+  for (std::uint64_t r = 0; r < 500; ++r) {
+    double sum_above = 0, sum_below = 0;
+    for (std::uint64_t i = 0; i < 6; ++i) {
+      const double u = unit_interval(splitmix(options.seed + (r * 6 + i) * kSplitmixStep));
+      sum_above += above[static_cast<std::size_t>(u * 6)];
+      sum_below += below[static_cast<std::size_t>(u * 6)];
+    }
+    ratios.push_back(sum_above / sum_below);
+  }
+  const std::vector<double> ends = quantiles(ratios, std::vector{0.05, 0.95});
+  const BootstrapMean ratio = stratified_bootstrap_ratio(std::vector<std::vector<double>>{above},
+                                                         std::vector<std::vector<double>>{below}, options);
+  EXPECT_DOUBLE_EQ(ratio.mean, 20.0 / 29);
+  EXPECT_NEAR(ratio.low, ends[0], 1e-12);
+  EXPECT_NEAR(ratio.high, ends[1], 1e-12);
+}
+
+TEST(BootstrapRatio, OfNothingDoesNotExist) {
+  const std::vector<std::vector<double>> some{{1, 2, 3}}, none{{0, 0, 0}}, mixed{{1, 0, 0}}, fewer{{1, 2}};
+  EXPECT_TRUE(std::isnan(stratified_bootstrap_ratio(some, none).mean));
+  EXPECT_EQ(stratified_bootstrap_ratio(some, mixed).mean, 6);
+  EXPECT_TRUE(std::isnan(stratified_bootstrap_ratio(some, mixed).low)) << "a resample may be all zeros";
+  EXPECT_THROW(stratified_bootstrap_ratio(some, fewer), InvalidInput);
+}
+
 // The ends are the shares of which the hits are 1.96 standard deviations away: (s - p)² = z² p (1 - p) / n.
 // Of all 2^n ways in which n samples can lie on the two sides of the true median, those that leave it between
 // the k-th smallest and the k-th largest.
