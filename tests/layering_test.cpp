@@ -56,12 +56,13 @@ const std::vector<Room> kRooms{
     {"app/evaluation", {"app/results"}},
     {"app/validation", {"app/results"}},
     {"app/adoption", {"app/evaluation", "app/validation", "app/benchmarks"}},
+    {"app/grid", {"app/adoption"}},
     {"shaders", {}},
     {"app/display", {"app/session", "shaders"}},
     {"app/panels", {"app/display"}},
     {"app/window", {"app/panels"}},
     {"app/sweep", {"app/figures"}},
-    {"app/commands", {"app/window", "app/adoption", "app/sweep", "capture/replay", "capture/python"}},
+    {"app/commands", {"app/window", "app/grid", "app/sweep", "capture/replay", "capture/python"}},
 };
 
 const Reasons kOneUser{

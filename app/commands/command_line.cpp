@@ -30,6 +30,8 @@ void add_subcommands(CLI::App& app) {
   add_analyze(app);
   add_validate(app);
   add_eval(app);
+  add_grid(app);
+  add_reproduce(app);
   add_figure(app);
   add_export(app);
   add_view(app);

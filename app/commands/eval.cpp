@@ -62,9 +62,6 @@ void write_folder(const std::vector<figures::Figure>& made, const nlohmann::orde
                   const std::string& task, const evaluation::ResultFolder& folder,
                   const recording::Origin& origin);
 
-// One line: how many results there are, what they took, and how much of it was shared.
-std::string cost_line(const evaluation::Evaluation& evaluation);
-
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
@@ -156,22 +153,6 @@ void write_folder(const std::vector<figures::Figure>& made, const Json& json, co
   if (!made.empty()) figures::write_nexus(folder.file(task + ".h5"), made, origin, true);
 }
 
-std::string cost_line(const evaluation::Evaluation& evaluation) {
-  const auto count = [](std::int64_t n) { return format_count(n); };
-  const capture::CompletionCost& cost = evaluation.cost;
-  if (cost.tokens_run == 0)
-    return fmt::format("All {} results were there.\n", count(std::ssize(evaluation.results)));
-  return fmt::format(
-      "{} results, {} of them from before; {} tokens asked for, {} run, {} shared (a factor of {:.1f}), {}, "
-      "{} "
-      "tokens run a second.\n",
-      count(std::ssize(evaluation.results)), count(evaluation.n_earlier), count(cost.tokens_asked),
-      count(cost.tokens_run), count(cost.tokens_asked - cost.tokens_run),
-      static_cast<double>(cost.tokens_asked) / static_cast<double>(cost.tokens_run),
-      duration_text(cost.seconds),
-      count(static_cast<std::int64_t>(static_cast<double>(cost.tokens_run) / cost.seconds)));
-}
-
 std::unique_ptr<evaluation::ResultFolder> open_folder(const EvalOptions& options,
                                                       const evaluation::Settings& settings) {
   if (options.out.empty()) return nullptr;
@@ -255,6 +236,22 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   if (!json.given()) return;
   report.json["cost"] = cost;
   write_json(json, report.json);
+}
+
+std::string cost_line(const evaluation::Evaluation& evaluation) {
+  const auto count = [](std::int64_t n) { return format_count(n); };
+  const capture::CompletionCost& cost = evaluation.cost;
+  if (cost.tokens_run == 0)
+    return fmt::format("All {} results were there.\n", count(std::ssize(evaluation.results)));
+  return fmt::format(
+      "{} results, {} of them from before; {} tokens asked for, {} run, {} shared (a factor of {:.1f}), {}, "
+      "{} "
+      "tokens run a second.\n",
+      count(std::ssize(evaluation.results)), count(evaluation.n_earlier), count(cost.tokens_asked),
+      count(cost.tokens_run), count(cost.tokens_asked - cost.tokens_run),
+      static_cast<double>(cost.tokens_asked) / static_cast<double>(cost.tokens_run),
+      duration_text(cost.seconds),
+      count(static_cast<std::int64_t>(static_cast<double>(cost.tokens_run) / cost.seconds)));
 }
 
 void EvalOptions::add_to(CLI::App& command) {

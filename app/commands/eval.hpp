@@ -85,6 +85,9 @@ struct EvalTask {
 //   throws as its parts do, Cancelled after Ctrl-C; nothing runs before all outputs were found to be writable
 void run_eval(const EvalOptions& options, const EvalTask& task);
 
+// One line: how many results there are, what they took, and how much of it was shared.
+std::string cost_line(const evaluation::Evaluation& evaluation);
+
 // What is done with a task once its command line was read: it is run, or kept for later.
 using TakeEval = std::function<void(const EvalOptions& options, const EvalTask& task)>;
 

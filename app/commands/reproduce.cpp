@@ -1,0 +1,132 @@
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "app/commands/commands.hpp"
+#include "app/commands/console.hpp"
+#include "app/commands/eval.hpp"
+#include "app/commands/options.hpp"
+#include "app/evaluation/task_report.hpp"
+#include "app/grid/reproduction.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+
+namespace keyscope::commands {
+
+namespace {
+
+struct ReproduceArguments {
+  std::string file;
+  ModelChoice model;
+  std::string out;
+  grid::ReproductionOptions options;
+  std::vector<std::string> longbench, math500;
+  std::string squad, hotpotqa;
+  std::string json;
+  bool force = false, dry_run = false, quiet = false;
+};
+
+grid::ReproductionOptions asked_options(const ReproduceArguments& arguments) {
+  grid::ReproductionOptions options = arguments.options;
+  options.longbench.assign(arguments.longbench.begin(), arguments.longbench.end());
+  options.math500.assign(arguments.math500.begin(), arguments.math500.end());
+  options.squad = arguments.squad;
+  options.hotpotqa = arguments.hotpotqa;
+  return options;
+}
+
+void print_reproduction_plan(const grid::Reproduction& reproduction) {
+  const auto plan = reproduction.plan();
+  fmt::print("{} results; at most {} tokens to run, less what prompts share.\n", format_count(plan.n_results),
+             format_count(plan.tokens_asked));
+  for (const grid::FoundRow& row : reproduction.rows())
+    fmt::print("  {}: {}\n", row.row.what,
+               row.cannot_run.empty() ? "would be run" : "cannot run here: " + row.cannot_run);
+}
+
+// With progress on stderr.
+std::vector<grid::FoundRow> run_rows(const ReproduceArguments& arguments, grid::Reproduction& reproduction) {
+  capture::CaptureControl control;
+  OnInterrupt on_interrupt([&] { control.cancel(); });
+  Progress progress("tokens", arguments.quiet);
+  const auto show = [&](std::int64_t done, std::int64_t total, const std::string& label) {
+    progress.update(done, total, label);
+  };
+  return reproduction.run(arguments.out, arguments.force, {control, show});
+}
+
+void write_reproduction(const ReproduceArguments& arguments, const nlohmann::ordered_json& json,
+                        const std::string& table, const nlohmann::ordered_json& cost) {
+  if (arguments.out.empty()) return;
+  const std::filesystem::path out = arguments.out;
+  write_file(out / "results.json", json_text(json, 2) + "\n", true);
+  write_file(out / "table.txt", table, true);
+  write_file(out / "cost.json", json_text(cost, 2) + "\n", true);
+}
+
+void run_reproduce(const ReproduceArguments& arguments) {
+  const grid::Experiment experiment = grid::read_experiment(arguments.file);
+  const JsonTarget target{arguments.json, arguments.force};
+  require_writable(target, arguments.file, arguments.out);
+  const auto model = arguments.model.load(arguments.model.options());
+  grid::Reproduction reproduction(experiment, asked_options(arguments), *model,
+                                  results::identity_of(*model, hash_progress_line(arguments.quiet)));
+  if (arguments.dry_run) return print_reproduction_plan(reproduction);
+  const auto rows = run_rows(arguments, reproduction);
+  const std::string command = grid::settling_command(experiment, arguments.file);
+  const std::string table = grid::reproduction_table(experiment, rows, command);
+  auto json = grid::reproduction_json(reproduction, rows, command);
+  const auto cost = evaluation::cost_json(reproduction.evaluated());
+  write_reproduction(arguments, json, table, cost);
+  if (target.given()) {
+    json["cost"] = cost;
+    write_json(target, json);
+  }
+  if (target.is_stdout()) return;
+  fmt::print("{}{}", table, reproduction.plan().n_results == 0 ? "" : cost_line(reproduction.evaluated()));
+}
+
+}  // namespace
+
+void add_reproduce(CLI::App& app) {
+  auto arguments = std::make_shared<ReproduceArguments>();
+  CLI::App* command = app.add_subcommand(
+      "reproduce",
+      "A published claim, from a file of experiments/: the published number beside the one here");
+  command->add_option("file", arguments->file, "The experiment")->required()->check(not_empty());
+  arguments->model.add_model(*command)->required();
+  add_out(*command, arguments->out, "reproduction");
+  command
+      ->add_option("--samples", arguments->options.samples,
+                   "Of each task, instead of the experiment's; then nothing is settled")
+      ->check(one_or_more());
+  command
+      ->add_option("--length", arguments->options.length,
+                   "Tokens of prompts that are generated, likewise, for models of short contexts")
+      ->check(one_or_more());
+  command->add_option("--longbench", arguments->longbench, "LongBench's JSONL files, or a folder of them")
+      ->allow_extra_args(false);
+  command->add_option("--math500", arguments->math500, "Math-500's JSONL file")->allow_extra_args(false);
+  arguments->model.add_arithmetic(*command);
+  add_seed(*command, arguments->options.seed, "what is drawn: examples, policies, the bootstrap");
+  command->add_option("--json", arguments->json, "Also write the numbers to FILE; - is stdout");
+  command->add_flag("--force", arguments->force, "Replace FILE; discard results of other settings in --out");
+  command->add_flag("--dry-run", arguments->dry_run, "Say what would be run and stop");
+  add_quiet(*command, arguments->quiet);
+  command->footer(
+      "Example:\n"
+      "  keyscope reproduce experiments/needles-manifoldkv.json --model assets/demo_model --length 512 "
+      "--samples 2");
+  command->callback([arguments] { run_reproduce(*arguments); });
+}
+
+}  // namespace keyscope::commands

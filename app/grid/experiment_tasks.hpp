@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/adoption/tasks.hpp"
+#include "app/grid/experiment.hpp"
+#include "app/grid/reproduction.hpp"
+#include "capture/model/model.hpp"
+
+namespace keyscope::grid {
+
+// A task of an experiment that can be asked here, or why it cannot.
+struct AskedTask {
+  ExperimentTask described;
+  std::string cannot_run;                 // a sentence without its end; else empty
+  adoption::Task task = {};               // whose scores also have "empty": 1 where the answer has no words
+  std::shared_ptr<const void> kept = {};  // what its scorer refers to
+};
+
+//   model: must outlive the task
+//   throws FileError where files of the task cannot be read
+AskedTask ask_task(const ExperimentTask& described, const ReproductionOptions& options,
+                   const capture::Model& model);
+
+}  // namespace keyscope::grid

@@ -1,0 +1,334 @@
+#include "app/grid/reproduction.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "analysis/policies/registry.hpp"
+#include "app/evaluation/task_report.hpp"
+#include "app/grid/experiment_tasks.hpp"
+#include "app/grid/grid_report.hpp"
+#include "app/results/out_folder.hpp"
+#include "base/errors.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+
+namespace keyscope::grid {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kReproduce = "reproduce";  // of the settings, which for an evaluation name its task
+
+// Why there is no such policy or budget; empty where there is.
+std::string no_policy_because(const std::string& policy, const std::string& budget) {
+  try {
+    analysis::parse_policy(policy);
+    if (policy != "none") analysis::parse_budget(budget);
+    return "";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+// What every method of a batch scored.
+using Points = std::map<std::pair<std::string, std::string>, std::vector<double>>;  // by policy and budget
+
+std::string batch_folder(const std::string& task, std::int64_t block) {
+  return fmt::format("{}-b{}", task, block);
+}
+
+}  // namespace
+
+struct Reproduction::State {
+  // Rows of one task and block, which are run together.
+  struct Batch {
+    const AskedTask* asked;
+    evaluation::Settings settings;
+    std::string folder;  // in OUT
+  };
+
+  Experiment experiment;
+  ReproductionOptions options;
+  const capture::Model& model;
+  results::ModelIdentity identity;
+  std::vector<AskedTask> tasks;
+  std::vector<std::string> cannot_run;  // of every row
+  std::vector<Batch> batches;
+  evaluation::Evaluation all;
+
+  const AskedTask& task_of(const ExperimentRow& row) const {
+    return *std::ranges::find_if(tasks,
+                                 [&](const AskedTask& task) { return task.described.name == row.task; });
+  }
+  std::string why_not(const ExperimentRow& row) const;
+  void make_batches();
+  Points measure(const Batch& batch, const fs::path& out, bool discard,
+                 const evaluation::EvaluationWatch& watch);
+  Json settings_json() const;
+  FoundRow found_row(std::size_t row, const std::map<std::string, Points>& points,
+                     const std::string& settles_nothing) const;
+};
+
+std::string Reproduction::State::why_not(const ExperimentRow& row) const {
+  std::string reason = task_of(row).cannot_run;
+  if (reason.empty()) reason = no_policy_because(row.policy, row.budget);
+  if (reason.empty() && !row.against_policy.empty())
+    reason = no_policy_because(row.against_policy, row.against_budget);
+  return reason;
+}
+
+void Reproduction::State::make_batches() {
+  for (const AskedTask& asked : tasks) {
+    std::set<std::int64_t> blocks;
+    for (std::size_t i = 0; i < experiment.rows.size(); ++i)
+      if (experiment.rows[i].task == asked.described.name && cannot_run[i].empty())
+        blocks.insert(experiment.rows[i].block);
+    for (const std::int64_t block : blocks) {
+      std::vector<std::string> policies, budgets;
+      const auto add = [](std::vector<std::string>& asked_for, const std::string& one) {
+        if (!one.empty() && one != "none" && std::ranges::find(asked_for, one) == asked_for.end())
+          asked_for.push_back(one);
+      };
+      for (std::size_t i = 0; i < experiment.rows.size(); ++i) {
+        const ExperimentRow& row = experiment.rows[i];
+        if (row.task != asked.described.name || row.block != block || !cannot_run[i].empty()) continue;
+        add(policies, row.policy);
+        add(policies, row.against_policy);
+        add(budgets, row.budget);
+        add(budgets, row.against_budget);
+      }
+      Batch& batch =
+          batches.emplace_back(Batch{&asked, evaluation::asked_grid(policies, budgets, {block}, options.seed),
+                                     batch_folder(asked.described.name, block)});
+      batch.settings.model = identity;
+      batch.settings.task = asked.described.kind;
+      batch.settings.task_settings = asked.task.settings;
+      batch.settings.task_settings["examples_sha256"] = evaluation::examples_sha256(asked.task.examples);
+    }
+  }
+}
+
+Points Reproduction::State::measure(const Batch& batch, const fs::path& out, bool discard,
+                                    const evaluation::EvaluationWatch& watch) {
+  std::optional<evaluation::ResultFolder> folder;
+  if (!out.empty()) {
+    folder.emplace(out / batch.folder, evaluation::settings_json(batch.settings), discard);
+    folder->begin();
+  }
+  const adoption::Task& task = batch.asked->task;
+  const auto report = [&](std::int64_t done, std::int64_t total, const std::string& label) {
+    watch.on_progress(done, total, fmt::format("{}: {}", task.name, label));
+  };
+  auto found = evaluation::evaluate(model, batch.settings, task.examples, task.scorer,
+                                    folder ? &*folder : nullptr, {watch.control, report});
+  Points points;
+  for (const evaluation::ExampleResult& result : found.results)
+    points[{result.policy, result.budget_text}].push_back(100 * result.score(task.score));
+  std::ranges::move(found.results, std::back_inserter(all.results));
+  all.n_earlier += found.n_earlier;
+  all.cost.tokens_asked += found.cost.tokens_asked;
+  all.cost.tokens_run += found.cost.tokens_run;
+  all.cost.seconds += found.cost.seconds;
+  return points;
+}
+
+Json Reproduction::State::settings_json() const {
+  Json json{{"format", 1}, {"task", kReproduce}, {"experiment", experiment.name}};
+  results::add_identity(json, identity);
+  json["length"] = options.length;
+  json["samples"] = options.samples;
+  json["seed"] = options.seed;
+  json["batches"] = Json::object();
+  for (const Batch& batch : batches)
+    json["batches"][batch.folder] = batch.settings.task_settings["examples_sha256"];
+  return json;
+}
+
+FoundRow Reproduction::State::found_row(std::size_t index, const std::map<std::string, Points>& points,
+                                        const std::string& settles_nothing) const {
+  const ExperimentRow& row = experiment.rows[index];
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  FoundRow found{row, cannot_run[index], {kUnknown, kUnknown, kUnknown, 0}, {}};
+  if (!found.cannot_run.empty()) {
+    found.judgement.reason = "cannot run here: " + found.cannot_run;
+    return found;
+  }
+  const Points& scores = points.at(batch_folder(row.task, row.block));
+  std::vector<double> values = scores.at({row.policy, row.budget});
+  const bool difference = !row.against_policy.empty();
+  if (difference) {
+    const auto& other = scores.at({row.against_policy, row.against_budget});
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] -= other[i];
+  }
+  const adoption::Task& task = task_of(row).task;
+  std::map<std::string, std::vector<double>> sets;  // of examples of one data set
+  for (std::size_t i = 0; i < values.size(); ++i)
+    sets[task.data_sets.empty() ? std::string() : task.data_sets[i]].push_back(values[i]);
+  std::vector<std::vector<double>> strata;
+  for (auto& [name, of_set] : sets) strata.push_back(std::move(of_set));
+  found.found = with_room(analysis::stratified_bootstrap_mean(strata, {.seed = options.seed}), difference);
+  found.judgement = judge(row, found.found, experiment.tolerance_points, settles_nothing);
+  return found;
+}
+
+Reproduction::Reproduction(Experiment experiment, ReproductionOptions options, const capture::Model& model,
+                           results::ModelIdentity identity)
+    : state_(std::make_unique<State>(
+          State{std::move(experiment), std::move(options), model, std::move(identity), {}, {}, {}, {}})) {
+  for (const ExperimentTask& task : state_->experiment.tasks)
+    state_->tasks.push_back(ask_task(task, state_->options, model));
+  for (const ExperimentRow& row : state_->experiment.rows) state_->cannot_run.push_back(state_->why_not(row));
+  state_->make_batches();
+}
+
+Reproduction::~Reproduction() = default;
+
+std::vector<FoundRow> Reproduction::rows() const {
+  std::vector<FoundRow> all;
+  for (std::size_t i = 0; i < state_->experiment.rows.size(); ++i) {
+    FoundRow& row = all.emplace_back();
+    row.row = state_->experiment.rows[i];
+    row.cannot_run = state_->cannot_run[i];
+  }
+  return all;
+}
+
+evaluation::Plan Reproduction::plan() const {
+  evaluation::Plan all;
+  for (const State::Batch& batch : state_->batches) {
+    const auto plan = evaluation::plan_evaluation(batch.settings, batch.asked->task.examples, nullptr);
+    all.n_results += plan.n_results;
+    all.tokens_asked += plan.tokens_asked;
+  }
+  return all;
+}
+
+std::vector<FoundRow> Reproduction::run(const fs::path& out, bool discard,
+                                        const evaluation::EvaluationWatch& watch) {
+  if (!out.empty()) {
+    results::OutFolder folder(out, state_->settings_json(), "reproduction", discard);
+    if (const auto& earlier = folder.discarded(); earlier && earlier->value("task", Json()) != kReproduce)
+      throw FileError(
+          fmt::format("{}: of another command; take another --out", folder.settings_file().string()));
+    if (folder.discarded()) fs::remove(folder.file("results.json"));
+    folder.make();
+    folder.write_settings();
+  }
+  std::map<std::string, Points> points;
+  for (const State::Batch& batch : state_->batches)
+    points[batch.folder] = state_->measure(batch, out, discard, watch);
+  std::vector<FoundRow> all;
+  const std::string settles_nothing = settles_nothing_because();
+  for (std::size_t i = 0; i < state_->experiment.rows.size(); ++i)
+    all.push_back(state_->found_row(i, points, settles_nothing));
+  return all;
+}
+
+const evaluation::Evaluation& Reproduction::evaluated() const { return state_->all; }
+
+const Experiment& Reproduction::experiment() const { return state_->experiment; }
+
+std::string Reproduction::settles_nothing_because() const {
+  if (!is_published(state_->experiment, state_->identity, state_->model.config()))
+    return fmt::format("{} is not the published model", state_->identity.name);
+  if (!state_->options.as_published()) return "other lengths or samples than the experiment's";
+  return "";
+}
+
+namespace {
+
+std::string published_text(const ExperimentRow& row) {
+  if (!row.published()) return "–";
+  if (!row.low) return fmt::format("at most {}", *row.high);
+  if (!row.high) return fmt::format("at least {}", *row.low);
+  return *row.low == *row.high ? fmt::format("{}", *row.low) : fmt::format("{} to {}", *row.low, *row.high);
+}
+
+std::string interval_text(const analysis::BootstrapMean& found) {
+  if (!std::isfinite(found.low)) return "–";
+  return fmt::format("[{}, {}]", format_signed(found.low, 1), format_signed(found.high, 1));
+}
+
+}  // namespace
+
+std::string settling_command(const Experiment& experiment, const fs::path& file) {
+  std::string command = fmt::format("keyscope reproduce {} --model {} --out {}", file.string(),
+                                    experiment.models.front().repository, experiment.name);
+  const auto asks = [&](std::string_view kind) {
+    return std::ranges::find(experiment.tasks, kind, &ExperimentTask::kind) != experiment.tasks.end();
+  };
+  if (asks("longbench")) command += " --longbench LONGBENCH";
+  if (asks("math500")) command += " --math500 MATH500.jsonl";
+  return command;
+}
+
+std::string reproduction_table(const Experiment& experiment, const std::vector<FoundRow>& rows,
+                               const std::string& command) {
+  std::size_t wide = 4;
+  for (const FoundRow& row : rows) wide = std::max(wide, row.row.what.size());
+  std::string table = fmt::format("{}\n{}\n", experiment.claim, experiment.source);
+  if (!experiment.notes.empty()) table += experiment.notes + "\n";
+  table += fmt::format("\n  {:<{}}  {:>13}  {:>7}  {:<16}  {:>4}  {}\n", "row", wide, "published", "here",
+                       "interval", "n", "verdict");
+  std::vector<std::string> reasons;
+  for (const FoundRow& row : rows) {
+    const std::string here = std::isfinite(row.found.mean) ? format_signed(row.found.mean, 1) : "–";
+    std::string verdict(verdict_name(row.judgement.verdict));
+    if (const std::string& reason = row.judgement.reason; !reason.empty()) {
+      auto at = std::ranges::find(reasons, reason);
+      if (at == reasons.end()) at = reasons.insert(at, reason);
+      verdict += fmt::format(" ({})", at - reasons.begin() + 1);
+    }
+    table +=
+        fmt::format("  {:<{}}  {:>13}  {:>7}  {:<16}  {:>4}  {}\n", row.row.what, wide,
+                    published_text(row.row), here, interval_text(row.found), row.found.n_samples, verdict);
+  }
+  for (std::size_t i = 0; i < reasons.size(); ++i) table += fmt::format("({}) {}\n", i + 1, reasons[i]);
+  return table +
+         fmt::format("Points, with 95 % intervals over examples; tolerance {} points.\nSettled by: {}\n",
+                     experiment.tolerance_points, command);
+}
+
+Json reproduction_json(const Reproduction& reproduction, const std::vector<FoundRow>& rows,
+                       const std::string& command) {
+  const Experiment& experiment = reproduction.experiment();
+  Json json{{"format", 1},
+            {"experiment", experiment.name},
+            {"claim", experiment.claim},
+            {"source", experiment.source},
+            {"notes", experiment.notes},
+            {"tolerance_points", experiment.tolerance_points},
+            {"settles_nothing_because", reproduction.settles_nothing_because()},
+            {"command", command}};
+  json["rows"] = Json::array();
+  for (const FoundRow& row : rows) {
+    Json& one = json["rows"].emplace_back(Json{{"what", row.row.what},
+                                               {"task", row.row.task},
+                                               {"policy", row.row.policy},
+                                               {"budget_text", row.row.budget},
+                                               {"block", row.row.block},
+                                               {"against_policy", row.row.against_policy},
+                                               {"against_budget_text", row.row.against_budget}});
+    one["published"] = {json_number(row.row.low), json_number(row.row.high)};
+    one["n"] = row.found.n_samples;
+    evaluation::add_score(one, "points", {row.found.mean, row.found.low, row.found.high});
+    one["verdict"] = verdict_name(row.judgement.verdict);
+    one["reason"] = row.judgement.reason;
+  }
+  return json;
+}
+
+}  // namespace keyscope::grid

@@ -1,0 +1,75 @@
+#include "app/grid/experiment_tasks.hpp"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace keyscope::grid {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const capture::Model& demo_model() {
+  static const auto model =
+      capture::Model::load(KEYSCOPE_SOURCE_DIR "/assets/demo_model", {.dtype = capture::DType::kFloat32});
+  return *model;
+}
+
+ExperimentTask needles() {
+  ExperimentTask task;
+  task.name = "needles";
+  task.kind = "niah";
+  task.length = 200;
+  task.samples = 12;
+  return task;
+}
+
+TEST(ExperimentTasks, AreMadeAsTheyAreDescribed) {
+  const AskedTask asked = ask_task(needles(), {}, demo_model());
+  EXPECT_THAT(asked.cannot_run, IsEmpty());
+  EXPECT_EQ(asked.task.name, "needles");
+  EXPECT_EQ(asked.task.score, "recall");
+  EXPECT_EQ(asked.task.examples.size(), 15U) << "three haystacks of five depths";
+  for (const evaluation::Example& example : asked.task.examples) EXPECT_LE(example.prompt_ids.size(), 200U);
+}
+
+TEST(ExperimentTasks, TakeOtherLengthsAndSamples) {
+  ReproductionOptions options;
+  options.length = 150;
+  options.samples = 5;
+  const AskedTask asked = ask_task(needles(), options, demo_model());
+  EXPECT_EQ(asked.task.examples.size(), 5U);
+  EXPECT_LE(asked.task.examples.front().prompt_ids.size(), 150U);
+  EXPECT_FALSE(options.as_published());
+}
+
+TEST(ExperimentTasks, ScoreWhetherAnAnswerIsEmpty) {
+  ExperimentTask task = needles();
+  task.score = "empty";
+  const AskedTask asked = ask_task(task, {}, demo_model());
+  EXPECT_EQ(asked.task.score, "empty");
+  capture::Completion completion;
+  const auto empty = [&](const std::string& text) {
+    completion.text = text;
+    return asked.task.scorer(asked.task.examples.front(), completion).back();
+  };
+  EXPECT_EQ(empty(" \n"), (std::pair<std::string, double>{"empty", 1}));
+  EXPECT_EQ(empty(" 7\n").second, 0);
+}
+
+TEST(ExperimentTasks, SayWhyTheyCannotBeAsked) {
+  const auto reason = [](const auto& change) {
+    ExperimentTask task = needles();
+    change(task);
+    return ask_task(task, {}, demo_model()).cannot_run;
+  };
+  EXPECT_THAT(reason([](ExperimentTask& task) { task.length = 100'000; }), HasSubstr("context"));
+  EXPECT_THAT(reason([](ExperimentTask& task) { task.kind = "riddles"; }), HasSubstr("there are niah"));
+  EXPECT_THAT(reason([](ExperimentTask& task) { task.kind = "longbench"; }), HasSubstr("--longbench"));
+  EXPECT_THAT(reason([](ExperimentTask& task) { task.kind = "math500"; }), HasSubstr("--math500"));
+}
+
+}  // namespace
+}  // namespace keyscope::grid
