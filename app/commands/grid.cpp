@@ -51,6 +51,7 @@ struct GridArguments {
 grid::GridPlan plan_of(const GridArguments& arguments) {
   grid::GridChoice choice = arguments.choice;
   choice.values[Slot::kScorer] = split_policies(arguments.scorers);
+  if (choice.crossed == std::vector<std::string>{"none"}) choice.crossed.clear();
   if (arguments.full) choice.crossed = {"scorer", "protect", "granularity", "split"};
   return grid::plan_grid(choice);
 }
@@ -162,8 +163,8 @@ void add_slot_options(CLI::App& command, GridArguments& arguments) {
   add_values(Slot::kSplit, "How layers and heads share the budget, a list, such as uniform,pyramid");
   command
       .add_option("--cross", choice.crossed,
-                  "Slots all of whose values are combined: scorer, protect, granularity, split; the others "
-                  "are varied from the base alone")
+                  "Slots all of whose values are combined: scorer, protect, granularity, split, or none; the "
+                  "others are varied from the base alone")
       ->delimiter(',')
       ->capture_default_str();
   command.add_flag("--full", arguments.full, "Combine all values of all slots");

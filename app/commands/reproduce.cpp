@@ -124,8 +124,7 @@ void add_reproduce(CLI::App& app) {
   add_quiet(*command, arguments->quiet);
   command->footer(
       "Example:\n"
-      "  keyscope reproduce experiments/needles-manifoldkv.json --model assets/demo_model --length 512 "
-      "--samples 2");
+      "  keyscope reproduce experiments/cliff-eviction.json --model assets/demo_model --length 256 --samples 5");
   command->callback([arguments] { run_reproduce(*arguments); });
 }
 

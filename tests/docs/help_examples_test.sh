@@ -6,14 +6,15 @@ source_dir=$1 keyscope=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-ln -s "$source_dir/assets" assets
+ln -s "$source_dir/assets" "$source_dir/experiments" .
 mkdir bin && ln -s "$keyscope" bin/keyscope
 export PATH=$work/bin:$PATH
 unset DISPLAY
 
 for subcommand in capture replay analyze figure export inspect prompts tokenize demo bench "bench prefill" "bench score" \
   "bench capture" "bench memory" validate "eval niah" "eval phonebook" "eval longbench" "eval math500" \
-  "eval perplexity" "eval ruler" report "sweep plan" "sweep submit" "sweep run" "sweep status" "sweep merge" view; do
+  "eval perplexity" "eval ruler" report grid reproduce "sweep plan" "sweep submit" "sweep run" "sweep status" "sweep merge" \
+  view; do
   read -ra words <<<"$subcommand"
   example=$(keyscope "${words[@]}" --help | sed -n '/^Example/,$p' | tail -n +2 | sed 's/^ *//')
   [[ $example == keyscope* ]] || { echo "$subcommand --help has no example"; exit 1; }
