@@ -124,7 +124,8 @@ void add_reproduce(CLI::App& app) {
   add_quiet(*command, arguments->quiet);
   command->footer(
       "Example:\n"
-      "  keyscope reproduce experiments/cliff-eviction.json --model assets/demo_model --length 256 --samples 5");
+      "  keyscope reproduce experiments/cliff-eviction.json --model assets/demo_model --length 256 --samples "
+      "5");
   command->callback([arguments] { run_reproduce(*arguments); });
 }
 
