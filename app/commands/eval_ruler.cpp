@@ -133,8 +133,8 @@ void add_eval_ruler(CLI::App& eval, const TakeEval& take) {
   arguments->options.add_to(*command);
   command->footer(
       "Example:\n"
-      "  keyscope eval ruler --model assets/demo_model --task niah_single_1,niah_multikey_2,vt,fwe \\\n"
-      "    --length 1K,2K --samples 2 --policy keydiff --policy sink --budget 25% --block 64 \\\n"
+      "  keyscope eval ruler --model assets/demo_model --task niah_single_1,niah_multikey_2,fwe \\\n"
+      "    --length 512,1K --samples 2 --policy keydiff --policy sink --budget 25% --block 64 \\\n"
       "    --figure ruler.png");
   command->callback([=] { take(arguments->options, ruler_task(*arguments)); });
 }

@@ -244,15 +244,15 @@ class RulerGenerator {
     if (task.name == "fwe") return ruler_frequent_words(about);
     if (task.any_output) return ruler_question(about, questions_.at(task.name), question);
     return ruler_needles(task.name, about, options_.needles,
-                         is_in_essay(task.name) ? essay_of(sample) : no_essay_);
+                         is_in_essay(task.name) ? essay_of(sample, about.length) : essay_);
   }
 
-  // One sample's essay, for all tasks and lengths.
-  const Haystack& essay_of(std::int64_t sample) {
-    const auto found = essays_.find(sample);
-    if (found != essays_.end()) return found->second;
-    Haystack essay = long_haystack(text_, lengths_.back(), sample_seed_of(options_.seed, sample), tokenizer_);
-    return essays_.emplace(sample, make_haystack(single_spaced(essay.text))).first->second;
+  // One sample's essay, which begins as that of any other length; until the next is asked for.
+  const Haystack& essay_of(std::int64_t sample, std::int64_t length) {
+    const std::int64_t n_tokens = length + length / 4;  // some are lost where space becomes single
+    const Haystack essay = long_haystack(text_, n_tokens, sample_seed_of(options_.seed, sample), tokenizer_);
+    essay_ = make_haystack(single_spaced(essay.text));
+    return essay_;
   }
 
   // Which questions the samples ask; none for a task without.
@@ -292,8 +292,7 @@ class RulerGenerator {
   PromptEncoder encoder_;
   std::vector<std::int64_t> lengths_;
   std::string text_;  // of the essays
-  std::map<std::int64_t, Haystack> essays_;
-  const Haystack no_essay_;
+  Haystack essay_;
   std::map<std::string_view, Questions> questions_;
   std::map<std::int64_t, std::vector<std::string_view>> left_out_;
   std::vector<std::int64_t> missing_;  // tokens, of each example
