@@ -22,7 +22,7 @@ TEST(IntervalText, HasAsManyDigitsAsItsWidthTakes) {
   EXPECT_EQ(interval_text(1.21e-5, 1.24e-5), "[1.21e−05, 1.24e−05]");
   EXPECT_EQ(interval_text(2e-4, 0.02), "[0.0002, 0.020]") << "an end above zero is not printed as zero";
   EXPECT_EQ(interval_text(8.3e-5, 9e-4), "[0.0001, 0.0009]");
-  EXPECT_EQ(interval_text(2e-6, 9e-4), "[2.0e−06, 0.0009]");
+  EXPECT_EQ(interval_text(2e-6, 9e-4), "[2e−06, 0.0009]");
   EXPECT_EQ(interval_text(kNaN, kNaN), "–");
 }
 
