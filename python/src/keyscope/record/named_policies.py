@@ -44,7 +44,12 @@ class Policy:
     @property
     def parameters(self) -> str:
         """The options as a recording stores them: JSON in which what reads as a number is one."""
-        return json.dumps({key: _as_number(self.options[key]) for key in sorted(self.options)}, separators=(",", ":"))
+        options = {**self.options, **(_NEUTRAL if self.policy in DEFINITIONS and self.evicts else {})}
+        return json.dumps({key: _as_number(options[key]) for key in sorted(options)}, separators=(",", ":"))
+
+
+# What the program's policies have beside their scores; this package evicts head by head, and protects nothing.
+_NEUTRAL = {"granularity": "head", "protect": "none", "split": "uniform"}
 
 
 def _as_number(value: str) -> Any:
@@ -340,9 +345,24 @@ def _manifold(options: _Options) -> Policy:
 
 
 def _cur(options: _Options) -> Policy:
-    """Rows of large key and value norms stay (CUR)."""
+    """Rows of large key and value norms stay (CUR), as shares of their sums over windows where there are any."""
+    window, sinks = options.whole("window", 0, 1 << 16), options.whole("sinks", 0, 1 << 16)
+
+    def of_windows(norms: Scores) -> Scores:
+        squares = norms**2
+        if window == 0:
+            return squares
+        firsts = np.arange(0, len(squares), window)
+        sums = np.repeat(np.add.reduceat(squares, firsts), window)[: len(squares)]
+        return np.asarray(np.divide(squares, sums, out=np.zeros_like(squares), where=sums > 0))
+
+    def force(head: PolicyInput, forced: NDArray[np.bool_]) -> None:
+        forced[: min(sinks, head.budget)] = True
+
     return options.policy(
-        lambda head: (_norms(head.keys) * _norms(_given(head.values))) ** 2, needs=PolicyNeeds(values=True)
+        lambda head: of_windows(_norms(head.keys)) * of_windows(_norms(_given(head.values))),
+        needs=PolicyNeeds(values=True),
+        force=force,
     )
 
 
@@ -407,7 +427,7 @@ DEFINITIONS: dict[str, _Definition] = {
     "snapkv": _Definition(_snapkv, {"window": "32", "kernel": "7", "recent": "32"}),
     "random": _Definition(_random, {"seed": None}),
     "manifold": _Definition(_manifold),
-    "cur": _Definition(_cur),
+    "cur": _Definition(_cur, {"window": "0", "sinks": "0"}),
     "leverage": _Definition(_leverage),
     "logdet": _Definition(_logdet, {"ridge": "1"}),
 }
