@@ -39,7 +39,7 @@ struct GridArguments {
   bool full = false;
   std::vector<std::string> budgets{"25%", "50%"};
   std::vector<std::int64_t> blocks{128};
-  std::vector<std::string> tasks, longbench, math500;
+  std::vector<std::string> tasks, longbench, math500, ruler;
   std::int64_t examples = 40;
   std::int64_t length = 0;
   bool skip_bad = false;
@@ -66,6 +66,7 @@ adoption::TaskListOptions tasks_of(const GridArguments& arguments) {
   options.length = arguments.length;
   options.longbench.assign(arguments.longbench.begin(), arguments.longbench.end());
   options.math500.assign(arguments.math500.begin(), arguments.math500.end());
+  options.ruler.assign(arguments.ruler.begin(), arguments.ruler.end());
   options.skip_bad = arguments.skip_bad;
   options.seed = arguments.seed;
   return options;
@@ -184,13 +185,16 @@ void add_work_options(CLI::App& command, GridArguments& arguments) {
       ->check(one_or_more())
       ->capture_default_str();
   command
-      .add_option("--task,--tasks", arguments.tasks,
-                  "Of niah, niah-distractors, phonebook, longbench, math500 (default: those that need no "
-                  "files, and those whose files are given)")
+      .add_option(
+          "--task,--tasks", arguments.tasks,
+          "Of niah, niah-distractors, phonebook, longbench, math500, ruler (default: those that need no "
+          "files, and those whose files are given)")
       ->delimiter(',');
   command.add_option("--longbench", arguments.longbench, "LongBench's JSONL files, or a folder of them")
       ->allow_extra_args(false);
   command.add_option("--math500", arguments.math500, "Math-500's JSONL file")->allow_extra_args(false);
+  command.add_option("--ruler", arguments.ruler, "RULER's JSONL files, or a folder of them")
+      ->allow_extra_args(false);
   command.add_flag("--skip-bad", arguments.skip_bad, "Go on without rows that cannot be used, naming them");
   command
       .add_option("--examples,--samples", arguments.examples, "Of each task, as far as its data have them")

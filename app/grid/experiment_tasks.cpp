@@ -13,6 +13,7 @@
 #include "app/evaluation/longbench.hpp"
 #include "app/evaluation/math500.hpp"
 #include "app/evaluation/niah.hpp"
+#include "app/evaluation/ruler.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::grid {
@@ -99,13 +100,36 @@ std::string make_math500(const Making& making, AskedTask& asked) {
   return "";
 }
 
+std::string make_ruler(const Making& making, AskedTask& asked) {
+  const ReproductionOptions& options = making.options;
+  evaluation::RulerOptions read;
+  read.tasks = making.described.parts;
+  read.lengths = {making.length(4096)};
+  read.samples = making.samples(50);
+  read.haystack_path = options.haystack;
+  read.squad = options.squad;
+  read.hotpotqa = options.hotpotqa;
+  read.seed = options.seed;
+  asked.task.score = "score";
+  asked.task.settings = evaluation::ruler_settings(read);
+  asked.task.examples = evaluation::ruler_examples(read, making.model).examples;
+  for (const evaluation::Example& example : asked.task.examples)
+    asked.task.data_sets.push_back(example.about.at("task").get<std::string>());
+  asked.task.scorer = evaluation::ruler_scorer(making.tokenizer());
+  const bool has_questions = !options.squad.empty() && !options.hotpotqa.empty();
+  if (options.haystack.empty() || (read.tasks.empty() && !has_questions))
+    asked.differs =
+        "without RULER's essays and questions (--haystack, --squad, --hotpotqa) prompts are others";
+  return "";
+}
+
 struct Kind {
   std::string_view name;
   Make make;
 };
 
 constexpr std::array kKinds{Kind{"niah", make_niah}, Kind{"longbench", make_longbench},
-                            Kind{"math500", make_math500}};
+                            Kind{"math500", make_math500}, Kind{"ruler", make_ruler}};
 
 // Adds to the scores whether an answer has no words.
 evaluation::Scorer with_empty(evaluation::Scorer scorer) {
@@ -122,7 +146,7 @@ evaluation::Scorer with_empty(evaluation::Scorer scorer) {
 
 AskedTask ask_task(const ExperimentTask& described, const ReproductionOptions& options,
                    const capture::Model& model) {
-  AskedTask asked{described, "", {}, {}};
+  AskedTask asked{described, "", "", {}, {}};
   const auto kind = std::ranges::find(kKinds, described.kind, &Kind::name);
   if (kind == kKinds.end()) {
     std::vector<std::string_view> known;

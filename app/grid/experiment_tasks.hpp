@@ -14,7 +14,8 @@ namespace keyscope::grid {
 struct AskedTask {
   ExperimentTask described;
   std::string cannot_run;                 // a sentence without its end; else empty
-  adoption::Task task = {};               // whose scores also have "empty": 1 where the answer has no words
+  std::string differs;                    // why its prompts are not the published ones, likewise
+  adoption::Task task = {};               // whose scores also have "empty": 1 for an answer without words
   std::shared_ptr<const void> kept = {};  // what its scorer refers to
 };
 

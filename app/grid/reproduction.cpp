@@ -180,7 +180,8 @@ FoundRow Reproduction::State::found_row(std::size_t index, const std::map<std::s
   std::vector<std::vector<double>> strata;
   for (auto& [name, of_set] : sets) strata.push_back(std::move(of_set));
   found.found = with_room(analysis::stratified_bootstrap_mean(strata, {.seed = options.seed}), difference);
-  found.judgement = judge(row, found.found, experiment.tolerance_points, settles_nothing);
+  found.judgement = judge(row, found.found, experiment.tolerance_points,
+                          settles_nothing.empty() ? task_of(row).differs : settles_nothing);
   return found;
 }
 
@@ -272,6 +273,7 @@ std::string settling_command(const Experiment& experiment, const fs::path& file)
   };
   if (asks("longbench")) command += " --longbench LONGBENCH";
   if (asks("math500")) command += " --math500 MATH500.jsonl";
+  if (asks("ruler")) command += " --haystack ESSAYS --squad SQUAD.json --hotpotqa HOTPOTQA.json";
   return command;
 }
 

@@ -1,6 +1,7 @@
 #include "app/grid/experiment_tasks.hpp"
 
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,6 +44,19 @@ TEST(ExperimentTasks, TakeOtherLengthsAndSamples) {
   EXPECT_EQ(asked.task.examples.size(), 5U);
   EXPECT_LE(asked.task.examples.front().prompt_ids.size(), 150U);
   EXPECT_FALSE(options.as_published());
+}
+
+TEST(ExperimentTasks, OfRulerAreOtherPromptsWithoutItsFiles) {
+  ExperimentTask task = needles();
+  task.kind = "ruler";
+  task.length = 512;
+  task.samples = 2;
+  task.parts = {"niah_single_1", "niah_multikey_1"};
+  const AskedTask asked = ask_task(task, {}, demo_model());
+  EXPECT_THAT(asked.cannot_run, IsEmpty());
+  EXPECT_THAT(asked.differs, HasSubstr("--haystack"));
+  EXPECT_EQ(asked.task.data_sets, (std::vector<std::string>{"niah_single_1", "niah_single_1",
+                                                            "niah_multikey_1", "niah_multikey_1"}));
 }
 
 TEST(ExperimentTasks, ScoreWhetherAnAnswerIsEmpty) {
