@@ -157,7 +157,11 @@ class OwnPolicy final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed) {
-  if (spec.own != nullptr) return std::make_unique<OwnPolicy>(spec.own);
+  if (spec.own != nullptr) {
+    std::unique_ptr<Policy> policy = std::make_unique<OwnPolicy>(spec.own);
+    policy->slots_ = std::make_shared<const Slots>(read_slots(spec));
+    return policy;
+  }
   const PolicyDefinition& definition = definition_of(spec.name);
   PolicySpec filled = complete(definition, spec, seed);
   if (definition.make == nullptr) return nullptr;
@@ -173,7 +177,11 @@ const Slots& Policy::slots() const {
 }
 
 PolicySpec with_defaults(const PolicySpec& spec, std::uint64_t seed) {
-  if (spec.own != nullptr) return spec;
+  if (spec.own != nullptr) {
+    PolicySpec filled = spec;
+    for (const OptionDefinition& slot : slot_options()) filled.options.emplace(slot.key, slot.fallback);
+    return filled;
+  }
   return complete(definition_of(spec.name), spec, seed);
 }
 

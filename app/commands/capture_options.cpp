@@ -153,11 +153,11 @@ capture::ModelOptions CaptureCommandOptions::model_options() const {
 }
 
 capture::Schedule CaptureCommandOptions::schedule() const {
-  const auto all_layers = [](const analysis::PolicySpec& spec) {
-    return analysis::read_slots(spec).granularity == analysis::Slots::Granularity::kModel;
+  const auto all_layers = [](const std::string& policy) {
+    return policy.find("granularity=model") != std::string::npos;
   };
   if (schedule_option_->count() == 0 && schedule_ == "layer" &&
-      std::ranges::any_of(policies_of(policies_), all_layers))
+      std::ranges::any_of(policies_, all_layers))
     return capture::Schedule::kBlock;  // all layers decide together, after every block
   return choose<capture::Schedule>("--schedule", schedule_,
                                    {{"block", capture::Schedule::kBlock},

@@ -52,8 +52,8 @@ void require_even_layers(const ModelConfig& config, const std::vector<double>& w
   for (std::size_t i = 0; i < weights.size(); ++i)
     if (const std::size_t layer = i / config.n_kv_heads; weights[i] != weights[layer * config.n_kv_heads])
       throw UsageError(fmt::format(
-          "{}: the KV heads of layer {} have different weights, and one set of rows; expected one weight, or "
-          "granularity=head",
+          "{}: the KV heads of layer {} have different weights, and one set of rows; expected one weight for "
+          "all of them, or a policy that gives each its own",
           path, layer));
 }
 
@@ -101,7 +101,7 @@ std::vector<std::int64_t> split_budgets(const ModelConfig& config, const analysi
       std::fill_n(budgets.begin() + layers[i] * n_heads, n_heads, of_layers[i]);
   } else {
     const auto weights = head_numbers(read_text_file(slots.split_file), slots.split_file, config);
-    if (slots.joint()) require_even_layers(config, weights, slots.split_file);
+    if (slots.joint() || policy.needs().last_row_layer) require_even_layers(config, weights, slots.split_file);
     const auto of_heads = by_weights(config, layers, weights, budget);
     auto next = of_heads.begin();
     for (const int layer : layers) {
@@ -132,6 +132,11 @@ void check_slots(const ModelConfig& config, const analysis::PolicySpec& spec, co
     throw UsageError(
         fmt::format("policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
                     spec.name, slots.page_rows, budget));
+  if (policy.needs().last_row_layer && slots.split == Slots::Split::kAdaKv)
+    throw UsageError(fmt::format(
+        "policy {}: heads=all is one score for all KV heads, and split=adakv gives each rows of its own; expected "
+        "heads=group, or split=uniform",
+        spec.name));
   if (slots.granularity != Slots::Granularity::kModel) return;
   bool alike = config.layer_windows.empty();
   for (int layer = 0; layer < config.n_layers && alike; ++layer)

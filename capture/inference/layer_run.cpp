@@ -435,6 +435,7 @@ void LayerRun::count_queries(const Block& block) {
   Counts counts = plan_.counts;
   if (plan_.eviction.policy != nullptr) counts.add(plan_.eviction.policy->needs());
   if (!counts.queries || lender_ != nullptr) return;
+  const WorkTime::Span eviction(eviction_time_);
   const int64_t n_heads = transformer_.config().n_heads, n = block.n();
   moments_.resize(n_heads);
   const at::Tensor queries = block.projected.projections.queries.narrow(0, block.projected.offset, n)

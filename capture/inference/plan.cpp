@@ -135,6 +135,11 @@ void check_policy(const ModelConfig& config, const CaptureOptions& options, cons
         "--schedule layer: policy {} with granularity=model looks at all layers after every block; expected "
         "--schedule block or together",
         spec.name));
+  if (options.cache_positions && slots.split != analysis::Slots::Split::kUniform)
+    throw UsageError(
+        fmt::format("--positions cache: policy {} has split={}, under which some heads hold more rows than the budget; "
+                    "expected split=uniform",
+                    spec.name, spec.options.at("split")));
   if (options.budgets.empty()) return;
   if (all_layers || slots.split != analysis::Slots::Split::kUniform)
     throw UsageError(

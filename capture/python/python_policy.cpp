@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
@@ -318,9 +319,43 @@ std::string python_program() {
 
 bool is_python_policy(std::string_view text) { return text.starts_with(kPrefix); }
 
+namespace {
+
+// What stands after FUNCTION: the options that every scorer takes.
+std::map<std::string, std::string> slots_after(std::string_view text) {
+  std::map<std::string, std::string> options;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(','), text.size());
+    const std::string_view piece = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const auto equals = std::min(piece.find('='), piece.size());
+    const std::string key(piece.substr(0, equals));
+    const bool known = std::ranges::count(analysis::slot_options(), key, &analysis::OptionDefinition::key) > 0;
+    if (!known || equals == piece.size())
+      throw UsageError(fmt::format("policy python: {} is not an option of it; expected protect=, granularity= or "
+                                   "split=, after python:FILE.py:FUNCTION and a comma",
+                                   shown(std::string(piece))));
+    if (!options.emplace(key, piece.substr(equals + 1)).second)
+      throw UsageError(fmt::format("policy python: option {} is given twice", key));
+  }
+  return options;
+}
+
+// Where the name ends and options begin: at a comma after the function, since a file's name may hold some.
+std::size_t end_of_name(std::string_view text) {
+  const auto file = text.find(".py:");
+  return std::min(file == text.npos ? file : text.find(',', file), text.size());
+}
+
+}  // namespace
+
 analysis::PolicySpec python_policy(std::string_view text) {
-  const FunctionName name = parse_name(text);
-  analysis::PolicySpec spec{.name = "python", .options = {{"file", name.file}, {"function", name.function}}};
+  const std::size_t end = end_of_name(text);
+  const FunctionName name = parse_name(text.substr(0, end));
+  analysis::PolicySpec spec{.name = "python",
+                            .options = slots_after(text.substr(std::min(end + 1, text.size())))};
+  analysis::read_slots(spec);  // refuses what is not accepted
+  spec.options.insert({{"file", name.file}, {"function", name.function}});
   spec.label = name.function;
   spec.own = std::make_shared<const PythonPolicy>(name);
   Sha256 hash;

@@ -23,7 +23,7 @@ bool is_python_policy(std::string_view text);
 // says. It runs in processes of their own, one for each thread that scores, which stay for as long as the
 // policy does; rows that lie in the policy's `row_memory` are handed over where they lie, all others are
 // copied there. A score of +inf forces its row.
-//   text: `python:FILE.py:FUNCTION`
+//   text: `python:FILE.py:FUNCTION`, and after a comma the options that every scorer takes
 //   The Python is `python_program`; it must have NumPy.
 //   The spec has the policy itself, the name "python", FUNCTION as its label, and as options file, function
 //   and the file's sha256. throws UsageError on another text, and where Python, NumPy, file or function are

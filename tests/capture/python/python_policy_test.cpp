@@ -17,6 +17,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/policies/registry.hpp"
+#include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "tests/support/cli.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -122,6 +124,18 @@ TEST_F(PythonPolicies, ForceRowsByInfinity) {
   spec.own->force(input(), 2, forced);
   EXPECT_THAT(forced, ElementsAre(1, 0, 0));
   EXPECT_THAT(found, ElementsAre(-2, -2, -3)) << "a margin is that of rows that compete";
+}
+
+TEST_F(PythonPolicies, TakeTheSlotsOfEveryScorer) {
+  const std::string name = named("def score(head):\n    return head.positions\n");
+  const auto spec = python_policy(name + ",protect=sinks:4+recent:0.1,granularity=page:16");
+  const auto policy = analysis::make_policy(spec, 0);
+  EXPECT_EQ(policy->slots().protect.sinks, 4);
+  EXPECT_EQ(policy->slots().page_rows, 16);
+  EXPECT_EQ(spec.options.at("function"), "score");
+  EXPECT_EQ(analysis::with_defaults(spec, 0).options.at("split"), "uniform");
+  for (const char* wrong : {",protect=first:4", ",recent=0.1", ",protect", ",split=adakv,split=adakv"})
+    EXPECT_THROW(python_policy(name + wrong), UsageError) << wrong;
 }
 
 // Rows that lie in its memory are read where they are: what the function saw follows them.
