@@ -46,7 +46,9 @@ class Compactor final : public Policy {
     const Eigen::ArrayXd geometry =
         standardised(centred_leverage(unrotated(input.keys, input.positions, *input.rotation)));
     const Eigen::ArrayXd attention = standardised(weighed_attention(input));
-    const double evicted = 1 - static_cast<double>(input.budget) / static_cast<double>(scores.size());
+    // None of a head that has fewer rows, where all of a layer's are weighed together.
+    const double evicted =
+        std::max(0.0, 1 - static_cast<double>(input.budget) / static_cast<double>(scores.size()));
     Eigen::Map<Eigen::ArrayXd>(scores.data(), geometry.size()) =
         (blend_ < 0 ? evicted : blend_) * geometry + attention;
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr double kAdaKvFloor = 0.2;  // of N: what each head keeps of its own
 
-constexpr const char* kProtectValues = "none, or sinks:K, recent:R and boundaries:p joined by +";
+constexpr const char* kProtectValues = "none, or sinks:K, recent:R and boundaries:p, each once, joined by +";
 constexpr const char* kGranularityValues = "head, layer, page:ROWS, model";
 constexpr const char* kSplitValues = "uniform, adakv, pyramid, file:PATH";
 
@@ -82,9 +83,12 @@ Slots::Protection read_protection(const PolicySpec& spec) {
   Slots::Protection protect;
   std::string_view left = option(spec, "protect");
   if (left == "none") return protect;
+  std::set<std::string_view> kinds;
   for (bool more = true; more;) {
     const auto end = left.find('+');
-    if (!read_part(left.substr(0, end), protect)) refuse(spec, "protect", kProtectValues);
+    const std::string_view part = left.substr(0, end);
+    const bool again = !kinds.insert(named_value(part).name).second;
+    if (again || !read_part(part, protect)) refuse(spec, "protect", kProtectValues);
     more = end != std::string_view::npos;
     left.remove_prefix(more ? end + 1 : left.size());
   }
@@ -247,6 +251,7 @@ std::vector<Selection> select_adakv(const Slots& slots, std::span<const RankedRo
   std::vector<std::vector<std::uint8_t>> stays;
   std::vector<HeadRow> open;
   std::int64_t left = std::reduce(cut.budgets.begin(), cut.budgets.end());
+  double least_floor = std::numeric_limits<double>::infinity();
   for (std::size_t head = 0; head < heads.size(); ++head) {
     const RankedRows& rows = heads[head];
     require_finite_scores(rows.scores);
@@ -261,7 +266,10 @@ std::vector<Selection> select_adakv(const Slots& slots, std::span<const RankedRo
         static_cast<std::int64_t>(std::ceil(kAdaKvFloor * static_cast<double>(cut.budgets[head]) - 1e-9));
     const auto n_floor = std::clamp<std::int64_t>(floor - n_forced, 0, std::ssize(own));
     partition(own, n_floor);
-    for (std::int64_t i = 0; i < n_floor; ++i) marks[own[i].row] = 1;
+    for (std::int64_t i = 0; i < n_floor; ++i) {
+      marks[own[i].row] = 1;
+      least_floor = std::min(least_floor, own[i].score);
+    }
     left -= n_forced + n_floor;
     open.insert(open.end(), own.begin() + n_floor, own.end());
   }
@@ -271,6 +279,7 @@ std::vector<Selection> select_adakv(const Slots& slots, std::span<const RankedRo
     stays[open[i].head][open[i].row] = 1;
     least = std::isnan(least) ? open[i].score : std::min(least, open[i].score);
   }
+  if (std::isnan(least) && std::isfinite(least_floor)) least = least_floor;  // floors took all there is
   std::vector<Selection> selections(heads.size());
   for (std::size_t head = 0; head < heads.size(); ++head)
     for (std::size_t row = 0; row < stays[head].size(); ++row) {
@@ -441,8 +450,7 @@ std::vector<std::int64_t> pyramid_budgets(std::int64_t n_layers, std::int64_t bu
   w = std::min(w, budget);
   if (n_layers == 1) return {budget};
   const std::int64_t free = budget - w, steps = n_layers - 1, unit = kSteepness * steps;
-  const std::int64_t first =
-      std::min((2 * kSteepness - 1) * free, kSteepness * std::max<std::int64_t>(0, n_prompt - w));
+  const std::int64_t first = std::min((2 * kSteepness - 1) * free, kSteepness * std::max(free, n_prompt - w));
   const std::int64_t last = 2 * kSteepness * free - first;
   std::vector<std::int64_t> floors, remainders;
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {

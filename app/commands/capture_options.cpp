@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <map>
 
 #include <CLI/App.hpp>
@@ -156,8 +155,7 @@ capture::Schedule CaptureCommandOptions::schedule() const {
   const auto all_layers = [](const std::string& policy) {
     return policy.find("granularity=model") != std::string::npos;
   };
-  if (schedule_option_->count() == 0 && schedule_ == "layer" &&
-      std::ranges::any_of(policies_, all_layers))
+  if (schedule_option_->count() == 0 && schedule_ == "layer" && std::ranges::any_of(policies_, all_layers))
     return capture::Schedule::kBlock;  // all layers decide together, after every block
   return choose<capture::Schedule>("--schedule", schedule_,
                                    {{"block", capture::Schedule::kBlock},
@@ -286,20 +284,11 @@ std::vector<std::int32_t> PromptOptions::read(const tokenizer::FolderTokenizer& 
   return ids;
 }
 
-namespace {
-
-constexpr std::int64_t kMostRows = std::int64_t{1} << 31;
-
-}  // namespace
-
 std::vector<std::int64_t> read_budget_file(const std::string& path, const capture::ModelConfig& config) {
   std::vector<std::int64_t> budgets;
-  for (const double rows : capture::head_numbers(TextInput(path).read_all(), path, config)) {
-    if (rows != std::floor(rows) || rows > static_cast<double>(kMostRows))
-      throw FileError(
-          fmt::format("{} holds {}, expected whole numbers of rows from 1 to {}", path, rows, kMostRows));
+  for (const double rows :
+       capture::head_numbers(TextInput(path).read_all(), path, config, capture::HeadNumbers::kRows))
     budgets.push_back(static_cast<std::int64_t>(rows));
-  }
   return budgets;
 }
 

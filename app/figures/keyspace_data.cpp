@@ -15,6 +15,7 @@
 
 #include "analysis/pca.hpp"
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slots.hpp"
 #include "analysis/similarity.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/catalogue.hpp"
@@ -199,7 +200,10 @@ std::string score_refusal(const RecordingInfo& info, int run) {
         "as recorded",
         plan.name);
   try {
-    const analysis::PolicyNeeds needs = policy_of(info, run)->needs();
+    const auto policy = policy_of(info, run);
+    if (policy->slots().joint())
+      return fmt::format("{} weighed this head's rows with those of others", plan.name);
+    const analysis::PolicyNeeds needs = policy->needs();
     if (needs.attention())
       return fmt::format("{} scores by attention weights, of which a recording holds only sums", plan.name);
     if (needs.values && !info.values)

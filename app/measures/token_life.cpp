@@ -23,12 +23,13 @@ void note_forced(TokenLife& life, std::int64_t block) {
 // Of the rows that a block's choice was between, those that stayed by force.
 //   rows: positions, ascending; evicted_at: (n_tokens)
 void note_forced_rows(const analysis::Policy& policy, const HeadSelection& selection,
-                      const analysis::LayerCut& cut, std::int64_t block,
+                      const analysis::LayerCut& cut, std::int64_t block, std::int64_t n_new,
                       const std::vector<std::int32_t>& rows, std::vector<TokenLife>& lives) {
-  const RowMatrixF no_rows;  // a rule goes by positions alone
+  const RowMatrixF no_rows;  // a rule goes by positions and by how many are new
   const analysis::PolicyInput input{.keys = no_rows,
                                     .values = no_rows,
                                     .positions = rows,
+                                    .n_new_rows = std::min(n_new, std::ssize(rows)),
                                     .layer = selection.layer,
                                     .kv_head = selection.kv_head};
   std::vector<std::uint8_t> by_policy(rows.size());
@@ -63,6 +64,7 @@ std::vector<TokenLife> token_lives(const recording::Recording& recording, const 
   for (std::int64_t block = 0, token = 0; block < run.blocks_done; ++block) {
     if (cancelled) throw Cancelled("the lives are no longer wanted");
     const std::int64_t n_seen = recording::tokens_seen(run, block);
+    const std::int64_t n_new = n_seen - token;
     for (; token < n_seen; ++token) {
       lives[token].arrived = block;
       rows.push_back(static_cast<std::int32_t>(token));
@@ -77,7 +79,7 @@ std::vector<TokenLife> token_lives(const recording::Recording& recording, const 
       }
     std::erase_if(rows, passed);
     if (policy && std::ranges::any_of(rows, goes))
-      note_forced_rows(*policy, selection, cut, block, rows, lives);
+      note_forced_rows(*policy, selection, cut, block, n_new, rows, lives);
     std::erase_if(rows, goes);
   }
   return lives;

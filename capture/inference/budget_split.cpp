@@ -17,9 +17,13 @@ namespace {
 
 using analysis::Slots;
 
-double head_number(const nlohmann::json& entry, const std::string& where) {
-  if (!entry.is_number() || !(entry.get<double>() > 0))
-    throw FileError(fmt::format("{} is {}, expected a number above 0", where, shown_value(entry)));
+double head_number(const nlohmann::json& entry, const std::string& where, HeadNumbers kind) {
+  constexpr double kMostRows = std::int64_t{1} << 31;
+  const bool rows = kind == HeadNumbers::kRows;
+  const bool fits = rows ? entry.is_number_integer() && entry.get<double>() <= kMostRows : entry.is_number();
+  if (!fits || !(entry.get<double>() > 0))
+    throw FileError(fmt::format("{} is {}, expected a number {}", where, shown_value(entry),
+                                rows ? "of rows from 1" : "above 0"));
   return entry.get<double>();
 }
 
@@ -46,30 +50,46 @@ std::int64_t protected_everywhere(const Slots& slots, std::int64_t budget) {
   return std::ssize(analysis::protected_rows(slots.protect, cut, positions, budget));
 }
 
-// Heads that have one set of rows have one budget.
-void require_even_layers(const ModelConfig& config, const std::vector<double>& weights,
-                         const std::string& path) {
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    if (const std::size_t layer = i / config.n_kv_heads; weights[i] != weights[layer * config.n_kv_heads])
+// Heads that have one set of rows have one weight: N of each layer.
+std::vector<std::int64_t> by_layer_weights(const ModelConfig& config, const std::vector<int>& layers,
+                                           const std::vector<double>& weights, const std::string& path,
+                                           std::int64_t budget) {
+  const auto n_heads = static_cast<std::size_t>(config.n_kv_heads);
+  std::vector<double> of_layers;
+  for (const int layer : layers) {
+    const std::span<const double> own(weights.data() + layer * n_heads, n_heads);
+    if (std::ranges::count(own, own.front()) != std::ssize(own))
       throw UsageError(fmt::format(
           "{}: the KV heads of layer {} have different weights, and one set of rows; expected one weight for "
           "all of them, or a policy that gives each its own",
           path, layer));
+    of_layers.push_back(own.front());
+  }
+  return analysis::dealt_out(of_layers, budget);
 }
 
-// Of the heads of the layers that take part, their weights.
-std::vector<std::int64_t> by_weights(const ModelConfig& config, const std::vector<int>& layers,
-                                     const std::vector<double>& weights, std::int64_t budget) {
+// Of each KV head its own N by its weight; what a layer's heads leave over of a row repeats its last.
+void give_heads(const ModelConfig& config, const std::vector<int>& layers, const std::vector<double>& weights,
+                std::int64_t budget, std::vector<std::int64_t>& budgets) {
+  const auto n_heads = static_cast<std::size_t>(config.n_kv_heads);
   std::vector<double> of_heads;
   for (const int layer : layers)
     for (int head = 0; head < config.heads(layer).n_kv_heads; ++head)
-      of_heads.push_back(weights[std::size_t(layer) * config.n_kv_heads + head]);
-  return analysis::dealt_out(of_heads, budget);
+      of_heads.push_back(weights[layer * n_heads + head]);
+  const auto dealt = analysis::dealt_out(of_heads, budget);
+  std::size_t first = 0;
+  for (const int layer : layers) {
+    const auto n_here = static_cast<std::size_t>(config.heads(layer).n_kv_heads);
+    for (std::size_t head = 0; head < n_heads; ++head)
+      budgets[layer * n_heads + head] = dealt[first + std::min(head, n_here - 1)];
+    first += n_here;
+  }
 }
 
 }  // namespace
 
-std::vector<double> head_numbers(std::string_view text, const std::string& where, const ModelConfig& config) {
+std::vector<double> head_numbers(std::string_view text, const std::string& where, const ModelConfig& config,
+                                 HeadNumbers kind) {
   const nlohmann::json json = parse_json(text, 2);
   if (json.is_discarded())
     throw FileError(fmt::format("{}: a JSON array is expected, such as [512, [256, 128]]", where));
@@ -82,7 +102,7 @@ std::vector<double> head_numbers(std::string_view text, const std::string& where
     if (entry.is_array()) require_size(entry, n_here, entry_name, "KV head");
     for (int head = 0; head < config.n_kv_heads; ++head)
       numbers.push_back(
-          head_number(entry.is_array() ? entry[std::min(head, n_here - 1)] : entry, entry_name));
+          head_number(entry.is_array() ? entry[std::min(head, n_here - 1)] : entry, entry_name, kind));
   }
   return numbers;
 }
@@ -94,22 +114,20 @@ std::vector<std::int64_t> split_budgets(const ModelConfig& config, const analysi
   if (layers.empty() || !slots.splits_layers()) return {};
   const auto n_heads = static_cast<std::ptrdiff_t>(config.n_kv_heads);
   std::vector<std::int64_t> budgets(n_heads * config.n_layers, budget);
-  if (slots.split == Slots::Split::kPyramid) {
-    const auto of_layers =
-        analysis::pyramid_budgets(std::ssize(layers), budget, protected_everywhere(slots, budget), n_prompt);
+  const auto give_layers = [&](const std::vector<std::int64_t>& of_layers) {
     for (std::size_t i = 0; i < layers.size(); ++i)
       std::fill_n(budgets.begin() + layers[i] * n_heads, n_heads, of_layers[i]);
+  };
+  if (slots.split == Slots::Split::kPyramid) {
+    give_layers(
+        analysis::pyramid_budgets(std::ssize(layers), budget, protected_everywhere(slots, budget), n_prompt));
   } else {
-    const auto weights = head_numbers(read_text_file(slots.split_file), slots.split_file, config);
-    if (slots.joint() || policy.needs().last_row_layer) require_even_layers(config, weights, slots.split_file);
-    const auto of_heads = by_weights(config, layers, weights, budget);
-    auto next = of_heads.begin();
-    for (const int layer : layers) {
-      const int n_here = config.heads(layer).n_kv_heads;
-      for (std::ptrdiff_t head = 0; head < n_heads; ++head)
-        budgets[layer * n_heads + head] = *(next + std::min<std::ptrdiff_t>(head, n_here - 1));
-      next += n_here;
-    }
+    const auto weights =
+        head_numbers(read_text_file(slots.split_file), slots.split_file, config, HeadNumbers::kWeights);
+    if (slots.joint() || policy.needs().last_row_layer)
+      give_layers(by_layer_weights(config, layers, weights, slots.split_file, budget));
+    else
+      give_heads(config, layers, weights, budget, budgets);
   }
   for (int layer = 0; layer < config.n_layers; ++layer)
     if (config.borrows(layer))
@@ -133,10 +151,11 @@ void check_slots(const ModelConfig& config, const analysis::PolicySpec& spec, co
         fmt::format("policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
                     spec.name, slots.page_rows, budget));
   if (policy.needs().last_row_layer && slots.split == Slots::Split::kAdaKv)
-    throw UsageError(fmt::format(
-        "policy {}: heads=all is one score for all KV heads, and split=adakv gives each rows of its own; expected "
-        "heads=group, or split=uniform",
-        spec.name));
+    throw UsageError(
+        fmt::format("policy {}: heads=all is one score for all KV heads, and split=adakv gives each rows of "
+                    "its own; expected "
+                    "heads=group, or split=uniform",
+                    spec.name));
   if (slots.granularity != Slots::Granularity::kModel) return;
   bool alike = config.layer_windows.empty();
   for (int layer = 0; layer < config.n_layers && alike; ++layer)

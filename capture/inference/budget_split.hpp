@@ -14,8 +14,10 @@ namespace keyscope::capture {
 // per KV head.
 //   where: the file, which messages name
 //   returns (n_layers · n_kv_heads); what a layer's heads leave over repeats its last
-//   throws FileError where it has another shape, or a number is not above 0
-std::vector<double> head_numbers(std::string_view json, const std::string& where, const ModelConfig& config);
+//   throws FileError naming the entry where it has another shape, or a number is none of the kind
+enum class HeadNumbers { kRows, kWeights };  // whole numbers from 1, numbers above 0
+std::vector<double> head_numbers(std::string_view json, const std::string& where, const ModelConfig& config,
+                                 HeadNumbers kind);
 
 // What each layer's KV heads keep where a policy's `split` deals N out among layers: over those that it
 // evicts, N on average.

@@ -103,6 +103,10 @@ RowMatrixD weights_of(const RowMatrixD& queries, const BlockStatistics& block,
       weights(i, row) = visible ? rule.score(weights(i, row)) : -std::numeric_limits<double>::infinity();
       largest = std::max(largest, weights(i, row));
     }
+    if (std::isinf(largest)) {  // all that the query saw is past the layer's window
+      weights.row(i).setZero();
+      continue;
+    }
     weights.row(i) = (weights.row(i).array() - largest).exp();
     const double sum = weights.row(i).sum() + std::exp(rule.sink - largest);
     weights.row(i) /= sum;

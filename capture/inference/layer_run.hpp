@@ -50,6 +50,9 @@ struct LayerRecording {
   recording::RecordedHeads heads = {};
 };
 
+// Of some heads the first `n` rows, as float32: (heads.size(), n, head_dim).
+std::vector<float> float_rows(const HostRows& rows, const std::vector<int>& heads, std::int64_t n);
+
 // A block's own keys, queries and values, as float32, into its record: those of the recorded heads, and no
 // row of another is copied. Likewise keys of earlier blocks that were quantised with this one.
 void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,

@@ -11,6 +11,7 @@
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
+#include "analysis/policies/registry.hpp"
 #include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
@@ -185,12 +186,29 @@ double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector
   return n_rows * static_cast<double>(row_bytes(config, layer, element_bytes));
 }
 
+namespace {
+
+// Moments of every query head's queries, where the run's policy looks at them.
+double moment_bytes(const ModelConfig& config, const recording::RunPlan& run) {
+  if (run.policy == "none" || run.policy == "python") return 0;
+  const auto policy = analysis::make_policy({run.policy, recording::policy_options(run)}, 0);
+  if (!policy->needs().query_moments) return 0;
+  double values = 0;
+  for (int layer = 0; layer < config.n_layers; ++layer) {
+    const double d = config.heads(layer).head_dim;
+    values += config.attends(layer) ? config.n_heads * d * d : 0;
+  }
+  return values * sizeof(double);
+}
+
+}  // namespace
+
 MemoryNeed memory_need(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
                        std::int64_t element_bytes, Arithmetic arithmetic) {
   const auto n = static_cast<double>(block_tokens(run, n_prompt));
-  return {
-      whole_bytes(cache_bytes(config, run, n_prompt, element_bytes, arithmetic).all_layers),
-      whole_bytes(activation_bytes(config, n) + tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
+  return {whole_bytes(cache_bytes(config, run, n_prompt, element_bytes, arithmetic).all_layers),
+          whole_bytes(activation_bytes(config, n) + moment_bytes(config, run) +
+                      tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
 }
 
 MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
@@ -202,7 +220,8 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& p
                                                      static_cast<double>(chunk_tokens(run.block_size)))
                                           : n;
   return {whole_bytes(holds_one_layer(plan, run) ? caches.largest_layer : caches.all_layers),
-          whole_bytes(activation_bytes(config, at_once) + recorded_bytes(config, plan, run, element_bytes) +
+          whole_bytes(activation_bytes(config, at_once) + moment_bytes(config, run) +
+                      recorded_bytes(config, plan, run, element_bytes) +
                       tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
 }
 

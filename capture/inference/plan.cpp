@@ -135,11 +135,13 @@ void check_policy(const ModelConfig& config, const CaptureOptions& options, cons
         "--schedule layer: policy {} with granularity=model looks at all layers after every block; expected "
         "--schedule block or together",
         spec.name));
-  if (options.cache_positions && slots.split != analysis::Slots::Split::kUniform)
+  if (options.cache_positions && (all_layers || slots.split != analysis::Slots::Split::kUniform))
     throw UsageError(
-        fmt::format("--positions cache: policy {} has split={}, under which some heads hold more rows than the budget; "
-                    "expected split=uniform",
-                    spec.name, spec.options.at("split")));
+        fmt::format("--positions cache: rows are rotated by their place in one layer's cache of N rows, and "
+                    "policy {} has "
+                    "{}; expected {}",
+                    spec.name, all_layers ? "granularity=model" : "split=" + spec.options.at("split"),
+                    all_layers ? "granularity=layer" : "split=uniform"));
   if (options.budgets.empty()) return;
   if (all_layers || slots.split != analysis::Slots::Split::kUniform)
     throw UsageError(

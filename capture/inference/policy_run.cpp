@@ -235,7 +235,14 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
     run_layer(blocks, *weights, index, records, hidden);
     transformer.weights().release(index);
   }
-  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].run.evict_together(*records[i]);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    PolicyRun& run = blocks[i].run;
+    const bool together =
+        run.policy_ != nullptr && run.policy_->slots().granularity == analysis::Slots::Granularity::kModel;
+    if (together)  // of a number that is not finite, attention knows more than scores do
+      for (const auto& layer : run.layers_) layer->check();
+    if (together) run.evict_together(*records[i]);
+  }
   transformer.wait();
   const double seconds = seconds_since(started);
   for (const NextBlock& block : blocks)
@@ -249,7 +256,6 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
 
 // What went joins what windows dropped.
 void PolicyRun::evict_together(recording::BlockRecord& record) {
-  if (policy_ == nullptr) return;
   const std::vector<LayerEviction> evictions = LayerRun::evict_together(layers_);
   if (evictions.empty()) return;
   for (recording::LayerBlock& of_layer : record.layers) {

@@ -330,11 +330,13 @@ std::map<std::string, std::string> slots_after(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     const auto equals = std::min(piece.find('='), piece.size());
     const std::string key(piece.substr(0, equals));
-    const bool known = std::ranges::count(analysis::slot_options(), key, &analysis::OptionDefinition::key) > 0;
+    const bool known =
+        std::ranges::count(analysis::slot_options(), key, &analysis::OptionDefinition::key) > 0;
     if (!known || equals == piece.size())
-      throw UsageError(fmt::format("policy python: {} is not an option of it; expected protect=, granularity= or "
-                                   "split=, after python:FILE.py:FUNCTION and a comma",
-                                   shown(std::string(piece))));
+      throw UsageError(
+          fmt::format("policy python: {} is not an option of it; expected protect=, granularity= or "
+                      "split=, after python:FILE.py:FUNCTION and a comma",
+                      shown(std::string(piece))));
     if (!options.emplace(key, piece.substr(equals + 1)).second)
       throw UsageError(fmt::format("policy python: option {} is given twice", key));
   }

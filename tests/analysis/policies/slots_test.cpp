@@ -58,8 +58,8 @@ TEST(Slots, RefusalsNameWhatIsAccepted) {
   for (const char* text :
        {"protect=", "protect=sinks", "protect=sinks:", "protect=sinks:-1", "protect=sinks:4+",
         "protect=recent:1.5", "protect=recent:10rows", "protect=boundaries:64", "protect=boundaries:1.1",
-        "protect=none+sinks:4", "protect=first:4"})
-    expect(text, text, "sinks:K, recent:R and boundaries:p");
+        "protect=none+sinks:4", "protect=first:4", "protect=sinks:4+sinks:8"})
+    expect(text, text, "sinks:K, recent:R and boundaries:p, each once");
   for (const char* text : {"granularity=", "granularity=page", "granularity=page:0", "granularity=page:x",
                            "granularity=heads", "granularity=layer:2"})
     expect(text, text, "head, layer, page:ROWS, model");
