@@ -209,7 +209,7 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   const auto model = options.load_model();
   settings.model = results::identity_of(*model, hash_progress_line(options.quiet));
   const EvalExamples asked = task.examples(*model);
-  evaluation::check_examples(asked.examples, *model);
+  evaluation::check_examples(settings, asked.examples, *model);
   settings.task_settings["examples_sha256"] = evaluation::examples_sha256(asked.examples);
   const auto folder = open_folder(options, settings);
   if (options.dry_run) {

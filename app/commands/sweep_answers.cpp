@@ -44,7 +44,7 @@ class EvalJob final : public sweep::Job {
         settings_(std::move(settings)),
         examples_(std::move(examples)),
         scorer_(std::move(scorer)) {
-    evaluation::check_examples(examples_, *model_);
+    evaluation::check_examples(settings_, examples_, *model_);
     grid_ = evaluation::grid_of(settings_);
     groups_ = evaluation::asked_groups(examples_, grid_);
     for (const auto& group : groups_) all_.insert(all_.end(), group.begin(), group.end());

@@ -14,9 +14,11 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "analysis/policies/registry.hpp"
 #include "app/evaluation/niah.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "capture/inference/budget_split.hpp"
 
 namespace keyscope::evaluation {
 
@@ -153,7 +155,31 @@ capture::CompletionCost run_group(const capture::Model& model, const Settings& s
                                    requests, completions);
 }
 
-void check_examples(std::span<const Example> examples, const capture::Model& model) {
+namespace {
+
+// The example with the shortest prompt has the least budget.
+void check_policies(const Settings& settings, std::span<const Example> examples,
+                    const capture::Model& model) {
+  if (examples.empty()) return;
+  const Example& shortest = *std::ranges::min_element(
+      examples, {}, [](const Example& example) { return example.prompt_ids.size(); });
+  for (const GridPoint& point : grid_of(settings)) {
+    if (!point.evicts()) continue;
+    const std::int64_t budget = point.rows_for(std::ssize(shortest.prompt_ids));
+    try {
+      capture::check_slots(model.config(), point.spec, *analysis::make_policy(point.spec, settings.seed),
+                           budget);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("example {} of {} tokens, budget {}: {}", shortest.id,
+                                   shortest.prompt_ids.size(), point.budget_text, error.what()));
+    }
+  }
+}
+
+}  // namespace
+
+void check_examples(const Settings& settings, std::span<const Example> examples,
+                    const capture::Model& model) {
   std::set<std::string> ids;
   for (const Example& example : examples) {
     if (!ids.insert(example.id).second)
@@ -166,6 +192,7 @@ void check_examples(std::span<const Example> examples, const capture::Model& mod
           "example {}: the prompt has {} tokens, {} generated ones follow, and the model's context is {}",
           example.id, n, all - n, model.config().context_length));
   }
+  check_policies(settings, examples, model);
 }
 
 Plan plan_evaluation(const Settings& settings, std::span<const Example> examples,
@@ -184,7 +211,7 @@ Plan plan_evaluation(const Settings& settings, std::span<const Example> examples
 
 Evaluation evaluate(const capture::Model& model, const Settings& settings, std::span<const Example> examples,
                     const Scorer& scorer, ResultFolder* folder, const EvaluationWatch& watch) {
-  check_examples(examples, model);
+  check_examples(settings, examples, model);
   return RunningEvaluation(model, settings, scorer, folder, watch).run(examples);
 }
 

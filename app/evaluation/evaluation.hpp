@@ -101,10 +101,10 @@ struct Evaluation {
   capture::CompletionCost cost;        // of the others
 };
 
-// Before anything runs: ids of examples must differ, and every prompt must fit into the model's context with
-// what is to be generated.
-//   throws InvalidInput naming the example
-void check_examples(std::span<const Example> examples, const capture::Model& model);
+// Before anything runs: ids of examples must differ, every prompt must fit into the model's context with what
+// is to be generated, and every policy into the budget that the prompt gives it.
+//   throws InvalidInput, or UsageError, naming the example
+void check_examples(const Settings& settings, std::span<const Example> examples, const capture::Model& model);
 
 // Every example under every grid point, by what is run together, since it shares beginnings: those of a group
 // of examples and of one block size.

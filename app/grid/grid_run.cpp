@@ -62,6 +62,8 @@ GridFolder::GridFolder(const fs::path& out, const GridRun& run, bool discard)
     : run_(run), discard_(discard), out_(out, run_json(run), kTask, discard) {
   if (const auto& earlier = out_.discarded(); earlier && earlier->value("task", Json()) != kTask)
     throw FileError(fmt::format("{}: of another command; take another --out", out_.settings_file().string()));
+  for (const adoption::Task& task : run_.tasks)
+    evaluation::check_examples(settings_of(task), task.examples, run_.model);
 }
 
 evaluation::Settings GridFolder::settings_of(const adoption::Task& task) const {

@@ -190,7 +190,7 @@ namespace {
 
 // Moments of every query head's queries, where the run's policy looks at them.
 double moment_bytes(const ModelConfig& config, const recording::RunPlan& run) {
-  if (run.policy == "none" || run.policy == "python") return 0;
+  if (run.policy.empty() || run.policy == "none" || run.policy == "python") return 0;
   const auto policy = analysis::make_policy({run.policy, recording::policy_options(run)}, 0);
   if (!policy->needs().query_moments) return 0;
   double values = 0;
