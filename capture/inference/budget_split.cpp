@@ -92,7 +92,8 @@ std::vector<double> head_numbers(std::string_view text, const std::string& where
                                  HeadNumbers kind) {
   const nlohmann::json json = parse_json(text, 2);
   if (json.is_discarded())
-    throw FileError(fmt::format("{}: a JSON array is expected, such as [512, [256, 128]]", where));
+    throw FileError(fmt::format("{}: a JSON array of {} is expected, such as [512, [256, 128]]", where,
+                                kind == HeadNumbers::kRows ? "budgets" : "weights"));
   require_size(json, config.n_layers, where, "layer");
   std::vector<double> numbers;
   for (std::size_t layer = 0; layer < json.size(); ++layer) {
