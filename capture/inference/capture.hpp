@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -103,7 +104,9 @@ struct CaptureOptions {
   recording::StoreType store = recording::StoreType::kFloat32;
   bool compress = false;
   std::uint64_t seed = 0;
-  std::string answer;        // the right one, where it is known: kept in the configuration
+  std::string answer;  // the right one, where it is known: kept in the configuration
+  // Tokens [first, end) of the prompt that it stands on: likewise.
+  std::vector<std::array<std::int64_t, 2>> evidence;
   std::string command;       // for the provenance
   std::string model_sha256;  // likewise; empty: that of configuration and headers
 };

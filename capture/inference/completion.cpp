@@ -282,6 +282,8 @@ std::unique_ptr<RunState> RunState::fork(const StateRule& rule) const {
   LayerRun::evict_together(forked->layers_);
   forked->position_ = position_;
   forked->last_hidden_ = last_hidden_;
+  forked->sizes_ = sizes_;
+  forked->note_size();
   return forked;
 }
 
@@ -289,6 +291,7 @@ void RunState::follow(const StateRule& rule) {
   for (std::size_t layer = 0; layer < layers_.size(); ++layer)
     layers_[layer]->follow(eviction(static_cast<int>(layer), rule), rule.counts);
   LayerRun::evict_together(layers_);
+  note_size();
 }
 
 EvictionRule RunState::eviction(int layer, const StateRule& rule) const {
@@ -303,6 +306,7 @@ LayerPlan RunState::layer_plan(int layer, const StateRule& rule) const {
   plan.capacities = cache_rows(model_.config(), settings_.block_size, rule, layer);
   plan.cache_format = settings_.cache_format;
   plan.counts = rule.counts;
+  plan.watched = rule.watched;
   plan.recording.layer = false;
   return plan;
 }
@@ -313,6 +317,7 @@ at::Tensor RunState::run_block(std::span<const std::int32_t> ids, std::span<cons
   at::Tensor hidden = run({&self, 1}, ids, std::ssize(ids));
   last_hidden_ = hidden.narrow(0, hidden.size(0) - 1, 1).clone();
   if (open.empty()) LayerRun::evict_together(layers_);
+  note_size();
   return hidden;
 }
 
@@ -322,6 +327,7 @@ void RunState::run_tokens(std::span<RunState* const> states, std::span<const std
   for (std::size_t i = 0; i < states.size(); ++i) {
     states[i]->last_hidden_ = hidden.narrow(0, static_cast<std::int64_t>(i), 1).clone();
     LayerRun::evict_together(states[i]->layers_);
+    states[i]->note_size();
   }
 }
 
@@ -366,6 +372,21 @@ void RunState::leave_open(std::span<const StateRule> rules) {
     for (const StateRule& rule : rules) evictions.push_back(eviction(static_cast<int>(layer), rule));
     layers_[layer]->leave_open(std::move(evictions));
   }
+}
+
+// Once per block: where it was left open what goes after it, again once that is known.
+void RunState::note_size() {
+  if (position_ == 0) return;
+  CacheSize size{position_, mean_rows()};
+  for (const auto& layer : layers_) size.bytes += layer->stored_bytes();
+  if (!sizes_.empty() && sizes_.back().n_read == position_) sizes_.pop_back();
+  sizes_.push_back(size);
+}
+
+std::vector<LostRow> RunState::lost() const {
+  std::vector<LostRow> all;
+  for (const auto& layer : layers_) all.insert(all.end(), layer->lost().begin(), layer->lost().end());
+  return all;
 }
 
 double RunState::mean_rows() const {

@@ -61,6 +61,31 @@ struct CompletionRequest {
   // since nothing comes before the first) given those before it, as the policy's cache lets the model see
   // them.
   std::optional<std::int64_t> score_from = {};
+  // Positions of the prompt, ascending, of which it is told when and why they left which cache.
+  std::vector<std::int32_t> watched = {};
+};
+
+// A watched row that left a KV head's cache.
+struct LostRow {
+  int layer = 0, kv_head = 0;
+  std::int32_t position = 0;
+  std::int64_t n_read = 0;   // tokens that had been read by then: the end of the block after which it went
+  bool past_window = false;  // no query will see it through the layer's window, whatever the policy
+  // Its place among the n_rows that the head held, by what decided: 1 the best, those that were forced to
+  // stay before it; 0 where nothing decided.
+  std::int64_t rank = 0, n_rows = 0;
+  float margin = 0;  // by how much it missed the cut, as a recording's `evicted_margin`
+
+  bool operator==(const LostRow&) const = default;
+};
+
+// What a run's caches hold once so many tokens have been read and what had to go has gone.
+struct CacheSize {
+  std::int64_t n_read = 0;
+  double rows = 0;         // per KV head, mean over all layers and heads
+  std::int64_t bytes = 0;  // of keys and values, as analysis::packed_bytes counts them
+
+  bool operator==(const CacheSize&) const = default;
 };
 
 enum class CompletionEnd { kEndOfSequence, kMaxNewTokens, kStopText };
@@ -72,6 +97,8 @@ struct Completion {
   std::int64_t n_prompt = 0;
   double rows_kept = 0;  // per KV head once the prompt was read, mean over all layers and heads
   std::vector<double> log_probabilities;  // of the scored ids, in nats
+  std::vector<LostRow> lost;              // of the watched rows, by layer, in the order in which they went
+  std::vector<CacheSize> sizes;           // after every block, and after every token that was fed back
 };
 
 // What is the same for all requests.

@@ -32,7 +32,13 @@ CompletionTree::CompletionTree(const ModelConfig& config, const CompletionSettin
                                std::span<const CompletionRequest> requests)
     : config_(config), settings_(settings), requests_(requests) {
   rules_.emplace_back();
-  for (const CompletionRequest& request : requests) request_rules_.push_back(rule_of(request));
+  for (const CompletionRequest& request : requests) {
+    request_rules_.push_back(rule_of(request));
+    watched_.insert(watched_.end(), request.watched.begin(), request.watched.end());
+  }
+  std::ranges::sort(watched_);
+  const auto twice = std::ranges::unique(watched_);
+  watched_.erase(twice.begin(), twice.end());
 }
 
 // A policy that will never have more rows than its budget evicts nothing.
@@ -56,7 +62,7 @@ std::size_t CompletionTree::rule_of(const CompletionRequest& request) {
 
 StateRule CompletionTree::state_rule(const Course& course) const {
   const Rule& rule = rules_[course.rule];
-  StateRule state_rule{rule.policy.get(), rule.budget, {}, 0, rule.budgets};
+  StateRule state_rule{rule.policy.get(), rule.budget, {}, 0, rule.budgets, watched_};
   for (const std::size_t request : course.requests) {
     const analysis::Policy* policy = rules_[request_rules_[request]].policy.get();
     if (policy != nullptr) state_rule.counts.add(policy->needs());
@@ -276,8 +282,14 @@ void CompletionRun::finish(Generating& run) {
   const std::int64_t saved = most_tokens(requests_[run.requests.front()]) - completion.n_prompt - fed_back;
   progress_.tokens_done += saved * std::ssize(run.requests);
   report_progress();
+  completion.sizes = run.state->sizes();
+  const std::vector<LostRow> lost = run.state->lost();
   for (const std::size_t index : run.requests) {
     completion.log_probabilities = std::move(log_probabilities_[index]);
+    completion.lost.clear();
+    std::ranges::copy_if(lost, std::back_inserter(completion.lost), [&](const LostRow& row) {
+      return std::ranges::binary_search(requests_[index].watched, row.position);
+    });
     watch_.on_done(index, completion);
   }
   run.state.reset();
@@ -332,6 +344,7 @@ class MemorySteps : public CompletionSteps {
 
   void add(const StateRule& rule) {
     Run run;
+    if (rule.counts.queries) run.cache += moment_bytes(config_);
     for (int layer = 0; layer < config_.n_layers; ++layer)
       run.cache += layer_cache_bytes(config_, layer, cache_rows(config_, block_size_, rule, layer),
                                      element_bytes_, arithmetic_);

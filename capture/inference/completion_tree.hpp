@@ -96,6 +96,7 @@ class CompletionTree {
   // By policy in full, budget and, where that matters, length of the prompt.
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::size_t> rule_indices_;
   std::vector<std::size_t> request_rules_;  // one per request
+  std::vector<std::int32_t> watched_;       // of all requests
 };
 
 // Takes the walk's steps: runs blocks, scores prompts, generates, and reports it.

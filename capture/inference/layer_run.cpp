@@ -81,6 +81,7 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRu
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0,
                   transformer.config().heads(plan_.layer).n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0),
+      watched_(plan_.watched, plan_.layer),
       all_time_(transformer.options(plan_.layer).device()),
       attention_time_(transformer.options(plan_.layer).device()),
       eviction_time_(transformer.options(plan_.layer).device()) {
@@ -98,6 +99,7 @@ std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan, const LayerRun* lender)
   auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan), lender);
   forked->arithmetic_->cache().copy_rows(cache());
   forked->moments_ = moments_;
+  forked->watched_ = watched_;
   if (state_.memory.defined()) forked->state_ = state_.copy();
   if (open_block_ && forked->plan_.eviction.with_all_layers()) {
     forked->open_block_ = open_block_;
@@ -115,6 +117,13 @@ void LayerRun::follow(EvictionRule eviction, Counts counts) {
   if (!open_block_ || plan_.eviction.with_all_layers()) return;
   evict_after(*open_block_);
   open_block_.reset();
+}
+
+std::int64_t LayerRun::stored_bytes() const {
+  std::int64_t bytes = 0;
+  for (int head = 0; head < cache().n_heads(); ++head)
+    bytes += analysis::packed_bytes(cache().stored_rows(head), plan_.cache_format);
+  return bytes;
 }
 
 LayerTimes LayerRun::times() {
@@ -138,7 +147,8 @@ void LayerRun::evict_after(BlockStatistics block) {
   if (lender_ != nullptr)
     late_eviction_ = follow_lender(lender_->late_eviction_, arithmetic_->cache());
   else if (plan_.eviction.due(cache()))
-    late_eviction_ = capture::evict(plan_.eviction, *arithmetic_, block);
+    late_eviction_ = capture::evict(plan_.eviction, *arithmetic_, block, lends_ || watched_.any());
+  watched_.note(late_eviction_, block.end);
 }
 
 std::vector<LayerEviction> LayerRun::evict_together(std::span<const std::unique_ptr<LayerRun>> layers) {
@@ -171,6 +181,8 @@ std::vector<LayerEviction> LayerRun::evict_together(std::span<const std::unique_
         evictions[i] = follow_lender(evictions[at - layers.begin()], layers[i]->arithmetic_->cache());
       }
   }
+  for (std::size_t i = 0; i < evictions.size(); ++i)
+    if (layers[i]->open_block_) layers[i]->watched_.note(evictions[i], layers[i]->open_block_->end);
   for (const auto& layer : layers) layer->open_block_.reset();
   return evictions;
 }
@@ -294,7 +306,8 @@ void LayerRun::run_block(Block& block) {
   count_attention(block);
   count_queries(block);
   evict(block);
-  record_bytes(block);
+  if (plan_.recording.layer && block.last_of_prompt && plan_.cache_format.quantises())
+    record_bytes(block.record);
   arithmetic_->end_block();
 }
 
@@ -474,7 +487,10 @@ void LayerRun::evict_rows(Block& block) {
   const WorkTime::Span eviction(eviction_time_);
   BlockStatistics statistics = statistics_of(block);
   std::vector<recording::HeadEvictions> gone(cache().n_heads());
-  if (rules_.window > 0) gone = drop_past_window(block, statistics);
+  if (rules_.window > 0) {
+    gone = drop_past_window(block, statistics);
+    watched_.note_past_window(gone, block.end());
+  }
   const bool too_early = plan_.oracle && block.end() < plan_.n_prompt;
   if (!open_rules_.empty() || plan_.eviction.with_all_layers()) {
     if (!too_early) open_block_ = std::move(statistics);
@@ -486,7 +502,9 @@ void LayerRun::evict_rows(Block& block) {
   if (block.borrowed != nullptr)
     evicted = follow_lender(*block.borrowed, arithmetic_->cache());
   else if (!too_early && plan_.eviction.due(cache()))
-    evicted = capture::evict(plan_.eviction, *arithmetic_, statistics, plan_.recording.layer || lends_);
+    evicted = capture::evict(plan_.eviction, *arithmetic_, statistics,
+                             plan_.recording.layer || lends_ || watched_.any());
+  watched_.note(evicted, block.end());
   for (std::size_t head = 0; head < evicted.heads.size(); ++head) {
     gone[head].add(evicted.heads[head]);
   }
@@ -494,13 +512,13 @@ void LayerRun::evict_rows(Block& block) {
   if (plan_.recording.layer) block.record.evictions = std::move(gone);
 }
 
-// What is in the cache once the prompt has been read, in bytes.
-void LayerRun::record_bytes(Block& block) const {
-  if (!plan_.recording.layer || !block.last_of_prompt || !plan_.cache_format.quantises()) return;
+void LayerRun::record_bytes(recording::LayerBlock& record) const {
+  record.held_bytes.clear();
+  record.packed_bytes.clear();
   for (int head = 0; head < cache().n_heads(); ++head) {
     const analysis::CachedRows rows = cache().stored_rows(head);
-    block.record.held_bytes.push_back(analysis::held_bytes(rows));
-    block.record.packed_bytes.push_back(analysis::packed_bytes(rows, plan_.cache_format));
+    record.held_bytes.push_back(analysis::held_bytes(rows));
+    record.packed_bytes.push_back(analysis::packed_bytes(rows, plan_.cache_format));
   }
 }
 

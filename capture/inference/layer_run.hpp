@@ -13,6 +13,7 @@
 #include "capture/inference/eviction.hpp"
 #include "capture/inference/kv_cache.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
+#include "capture/inference/watched_rows.hpp"
 #include "capture/model/delta_net.hpp"
 #include "capture/model/device_work.hpp"
 #include "capture/model/transformer.hpp"
@@ -83,6 +84,7 @@ struct LayerPlan {
   // Layers that borrow this one's keys come to the prompt only when it has read all of it.
   bool lends_whole_prompt = false;
   LayerRecording recording;
+  std::span<const std::int32_t> watched = {};  // positions, ascending, of which `lost` tells; must outlive it
 };
 
 // Where a layer's time went, in seconds.
@@ -143,6 +145,8 @@ class LayerRun {
   // Evicts of all layers of a run together, where their rule wants that and the block before left it open.
   //   returns what went of each, as many as there are layers; nothing where nothing was open
   static std::vector<LayerEviction> evict_together(std::span<const std::unique_ptr<LayerRun>> layers);
+  // Of what is in the cache now, in bytes as it is held and as it would be packed.
+  void record_bytes(recording::LayerBlock& record) const;
   // From this position on tokens are generated.
   void end_prompt(std::int64_t position) { plan_.eviction.n_prompt = position; }
 
@@ -150,6 +154,8 @@ class LayerRun {
   std::int64_t n_bytes() const;  // allocated for the cache, or for the state of a layer without keys
   std::int64_t peak_rows() const { return peak_rows_; }  // of any KV head, measured before eviction
   LayerTimes times();                                    // until now
+  std::int64_t stored_bytes() const;  // of the rows that are there, as analysis::packed_bytes counts them
+  std::span<const LostRow> lost() const { return watched_.lost(); }  // of the watched rows
   // Says now what was left to be said of earlier blocks: that attention met NaN or Inf.
   //   throws InvalidInput naming layer and tokens
   void check();
@@ -184,7 +190,6 @@ class LayerRun {
   void record_attention(Block& block);
   void evict(Block& block);
   void evict_rows(Block& block);
-  void record_bytes(Block& block) const;
   std::vector<recording::HeadEvictions> drop_past_window(const Block& block, BlockStatistics& statistics);
   void evict_after(BlockStatistics block);
 
@@ -202,6 +207,7 @@ class LayerRun {
   std::optional<BlockStatistics> open_block_;  // after which nothing has been evicted yet
   std::vector<Lent> lent_;                     // ascending
   LayerEviction late_eviction_;                // by `fork` or `follow`
+  WatchedRows watched_;
   std::int64_t peak_rows_ = 0;
   WorkTime all_time_, attention_time_, eviction_time_;
 };

@@ -188,11 +188,16 @@ double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector
 
 namespace {
 
-// Moments of every query head's queries, where the run's policy looks at them.
+// Where the run's policy looks at them.
 double moment_bytes(const ModelConfig& config, const recording::RunPlan& run) {
   if (run.policy.empty() || run.policy == "none" || run.policy == "python") return 0;
   const auto policy = analysis::make_policy({run.policy, recording::policy_options(run)}, 0);
-  if (!policy->needs().query_moments) return 0;
+  return policy->needs().query_moments ? moment_bytes(config) : 0;
+}
+
+}  // namespace
+
+double moment_bytes(const ModelConfig& config) {
   double values = 0;
   for (int layer = 0; layer < config.n_layers; ++layer) {
     const double d = config.heads(layer).head_dim;
@@ -200,8 +205,6 @@ double moment_bytes(const ModelConfig& config, const recording::RunPlan& run) {
   }
   return values * sizeof(double);
 }
-
-}  // namespace
 
 MemoryNeed memory_need(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
                        std::int64_t element_bytes, Arithmetic arithmetic) {

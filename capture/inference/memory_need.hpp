@@ -25,6 +25,9 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording:
 double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector<std::int64_t>& rows,
                          std::int64_t element_bytes, Arithmetic arithmetic);
 
+// Bytes of the moments of every query head's queries.
+double moment_bytes(const ModelConfig& config);
+
 // Bytes besides the weights that a run needs at its largest, every layer evicting if any does. ATen's
 // arithmetic also holds tiles of attention's scores.
 struct MemoryNeed {

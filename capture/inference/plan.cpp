@@ -261,6 +261,7 @@ std::string configuration_json(const Model& model, const CaptureOptions& options
   json["generate"] = options.generate;
   json["ignore_eos"] = options.ignore_eos;
   if (!options.answer.empty()) json["answer"] = options.answer;
+  if (!options.evidence.empty()) json["evidence"] = options.evidence;
   json["layers"] = options.layers;
   if (!options.heads.empty()) json["heads"] = options.heads;
   json["record"] = {{"keys", options.record_keys},

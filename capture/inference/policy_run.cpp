@@ -262,6 +262,7 @@ void PolicyRun::evict_together(recording::BlockRecord& record) {
     const LayerEviction& eviction = evictions[of_layer.layer];
     for (std::size_t head = 0; head < eviction.heads.size(); ++head)
       of_layer.evictions[head].add(eviction.heads[head]);
+    if (!of_layer.held_bytes.empty()) layers_[of_layer.layer]->record_bytes(of_layer);
   }
 }
 

@@ -23,6 +23,7 @@ struct StateRule {
   Counts counts = {};                          // for policies that will ask what was all along
   std::int64_t most_tokens = 0;                // that it will ever have seen: caches are made for these
   std::span<const std::int64_t> budgets = {};  // as split_budgets gives them; empty: `budget` everywhere
+  std::span<const std::int32_t> watched = {};  // as LayerPlan has them
 
   std::vector<std::int64_t> layer_budgets(const ModelConfig& config, int layer) const;
 };
@@ -59,6 +60,8 @@ class RunState {
   std::int64_t position() const { return position_; }             // of the next token
   const at::Tensor& last_hidden() const { return last_hidden_; }  // (1, hidden_size) of the newest token
   double mean_rows() const;  // cached per KV head, mean over all layers and heads
+  const std::vector<CacheSize>& sizes() const { return sizes_; }  // after every block so far
+  std::vector<LostRow> lost() const;                              // of the watched rows, by layer
 
  private:
   RunState(const Model& model, const CompletionSettings& settings);
@@ -66,6 +69,7 @@ class RunState {
   EvictionRule eviction(int layer, const StateRule& rule) const;
   void leave_open(std::span<const StateRule> rules);
   void end_prompt();
+  void note_size();  // of what is held now, after the newest block
   // Of each state the next `n` ids, through all layers.
   static at::Tensor run(std::span<RunState* const> states, std::span<const std::int32_t> ids, std::int64_t n);
   static const LayerRun* lender_of(const RunState& state, int layer);
@@ -75,6 +79,7 @@ class RunState {
   std::vector<std::unique_ptr<LayerRun>> layers_;
   std::int64_t position_ = 0;
   bool prompt_ended_ = false;
+  std::vector<CacheSize> sizes_;
   at::Tensor last_hidden_;
 };
 

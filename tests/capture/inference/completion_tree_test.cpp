@@ -10,6 +10,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
+#include "capture/inference/memory_need.hpp"
 
 namespace keyscope::capture {
 
@@ -153,6 +154,14 @@ TEST(CompletionMemory, OfOneRunIsItsCache) {
   const auto memory = memory_of({request(prompt, "none", 0)});
   EXPECT_EQ(memory.cache_bytes, 100 * kHeads * kRow);
   EXPECT_EQ(memory.n_runs, 1);
+}
+
+TEST(CompletionMemory, CountsTheMomentsOfQueriesThatAPolicyLooksAt) {
+  const Ids prompt = ids(100);
+  const auto plain = memory_of({request(prompt, "keydiff", 20)}),
+             looking = memory_of({request(prompt, "expected", 20)});
+  EXPECT_EQ(looking.cache_bytes - plain.cache_bytes, static_cast<std::int64_t>(moment_bytes(small_model())));
+  EXPECT_GT(moment_bytes(small_model()), 0);
 }
 
 TEST(CompletionMemory, CountsWhatIsGenerated) {
