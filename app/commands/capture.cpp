@@ -13,8 +13,10 @@
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
+#include "app/evaluation/evidence.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/recording.hpp"
@@ -25,7 +27,7 @@ namespace {
 
 struct CaptureArguments {
   CaptureCommandOptions options;
-  std::string out;
+  std::string out, evidence;
   bool force = false;
   bool hash_weights = false;
   bool dry_run = false;
@@ -46,6 +48,17 @@ void print_cache_bytes(const capture::Model& model, const recording::RecordPlan&
   }
 }
 
+// The tokens of a text in the prompt, where it stands first.
+std::vector<std::array<std::int64_t, 2>> places_of(const std::string& text, const capture::Model& model,
+                                                   std::span<const std::int32_t> prompt_ids) {
+  const auto& tokenizer = model.folder_tokenizer().require("--evidence is text");
+  const evaluation::Evidence found =
+      evaluation::EvidenceFinder(tokenizer, prompt_ids).of_texts({&text, 1}, {}, "");
+  if (found.places.empty())
+    throw UsageError(fmt::format("--evidence: {} does not stand in the prompt", shown(text)));
+  return {{found.places.front().first, found.places.front().end}};
+}
+
 void run_capture_command(const CaptureArguments& arguments) {
   capture::CaptureOptions options = arguments.options.capture_options();
   options.command = command_line();
@@ -55,6 +68,8 @@ void run_capture_command(const CaptureArguments& arguments) {
   tokenizer::check_prompt_form(choice.folder(), arguments.options.prompt.form());
   const auto model = choice.load(arguments.options.model_options());
   options.prompt_ids = arguments.options.prompt.read(model->folder_tokenizer(), model->folder());
+  if (!arguments.evidence.empty())
+    options.evidence = places_of(arguments.evidence, *model, options.prompt_ids);
   if (!arguments.options.budget_file().empty())
     options.budgets = read_budget_file(arguments.options.budget_file(), model->config());
   const recording::RecordPlan plan = capture::plan_capture(*model, options);
@@ -74,6 +89,8 @@ void add_capture(CLI::App& app) {
       "capture", "Run a model over a prompt, once per policy, and record keys, queries and attention");
   arguments->options.add_to(*command, true, true);
   command->add_option("--out", arguments->out, "The recording to write (HDF5)");
+  command->add_option("--evidence", arguments->evidence,
+                      "A text of the prompt that the right answer stands on: the window shows where it went");
   command->add_flag("--hash-weights", arguments->hash_weights,
                     "Let the recording's model_sha256 be over the weights too, which are read once more");
   command->add_flag("--force", arguments->force, "Replace an existing --out once the new one is complete");

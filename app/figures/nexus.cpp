@@ -220,7 +220,28 @@ bool is_figure_file(const std::filesystem::path& path) {
   }
 }
 
+namespace {
+
+std::vector<std::string> recordings_in(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  const fs::path of_results = folder / kRecordingsFolder;
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(fs::is_directory(of_results) ? of_results : folder))
+    if (entry.path().extension() == ".h5" && !is_figure_file(entry.path()))
+      paths.push_back(entry.path().string());
+  std::ranges::sort(paths);
+  if (paths.empty())
+    throw FileError(
+        fmt::format("{}: there is no recording in this folder; expected *.h5, such as `eval "
+                    "--record N` leaves in its --out",
+                    folder.string()));
+  return paths;
+}
+
+}  // namespace
+
 std::vector<std::string> documents_of(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) return recordings_in(path);
   const std::string file = recording::entry_path(path.string()).file;
   std::vector<std::string> documents;
   for (const std::string& entry : recording::recording_entries(file))

@@ -65,10 +65,13 @@ bool is_nexus_path(const std::filesystem::path& path);
 // for that has figures: "FILE::ENTRY".
 bool is_figure_file(const std::filesystem::path& path);
 
+// Where a folder of results has its recordings.
+inline constexpr const char* kRecordingsFolder = "recordings";
+
 // What a file holds that can be opened by itself, each as "FILE::ENTRY": its recordings, then the figures of
-// its default entry.
+// its default entry. Of a folder, or of one of results, the files of recordings.
 //   path: the file, or an entry of it
-//   throws FileError where it is no readable HDF5 file
+//   throws FileError where it is no readable HDF5 file, and where a folder has no recording
 std::vector<std::string> documents_of(const std::filesystem::path& path);
 
 // The order of a matrix beside it: `token` and `retained`, an entry per row and column, and `linkage`, its

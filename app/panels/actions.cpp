@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <imgui.h>
 
+#include "app/measures/evidence_loss.hpp"
 #include "app/measures/token_story.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/live.hpp"
@@ -179,6 +180,13 @@ std::string_view needs_held(const Session& session) {
   return session.state().locked ? "" : "a click on a token holds it; then its neighbours can be selected";
 }
 
+std::string_view needs_evidence(const Session& session) {
+  if (!session.state().loaded()) return needs_recording(session);
+  return session.state().evidence_losses.empty() || measures::evidence_tokens(*session.state().info).empty()
+             ? "its capture was not told what the answer stands on (--evidence)"
+             : "";
+}
+
 std::string_view needs_tokens(const Session& session) {
   if (!session.state().loaded()) return needs_recording(session);
   return session.state().tokens || session.state().locked
@@ -276,6 +284,8 @@ constexpr std::array kActions{
               [](T& t, int) { t.session().show_first_block(); }),
     in_panels("last_block", "Last block", {ImGuiKey_End}, needs_recording,
               [](T& t, int) { t.session().show_last_block(); }),
+    in_panels("evidence", "Where what the answer stands on was first evicted", {ImGuiKey_E}, needs_evidence,
+              [](T& t, int) { t.session().show_evidence_loss(); }),
     in_panels("play", "Play the blocks", {ImGuiKey_Space}, needs_recording,
               [](T& t, int) { t.session().toggle_play(); }),
     in_panels("layer_above", "Layer above", {ImGuiKey_UpArrow}, needs_recording,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/figures/nexus.hpp"
+#include "app/measures/evidence_loss.hpp"
 #include "app/measures/head_measures.hpp"
 #include "app/measures/what_if.hpp"
 #include "app/session/head_points.hpp"
@@ -33,7 +34,8 @@ struct Opened {
   std::optional<RememberedView> remembered = std::nullopt;
   Keep keep = {};
   std::shared_ptr<const JobWatch> job = nullptr;
-  std::vector<std::string> documents = {};  // see SessionState
+  std::vector<std::string> documents = {};                                  // see SessionState
+  std::vector<std::optional<measures::EvidenceLoss>> evidence_losses = {};  // likewise
 };
 struct FiguresOpened {
   std::string path;

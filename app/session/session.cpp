@@ -19,13 +19,22 @@ namespace {
 using recording::Recording;
 using recording::RecordingInfo;
 
-WorkerResult open_path(const std::string& path, const SelectionRequest& selection,
-                       const std::filesystem::path& memory, Keep keep, const std::shared_ptr<JobWatch>& job) {
+// What can be opened beside the path, as `open` takes it: of a folder its recordings, of a file its entries,
+// or those among which the path was.
+std::vector<std::string> documents_beside(const std::string& path, const std::vector<std::string>& before) {
+  std::vector<std::string> documents = figures::documents_of(path);
+  if (documents.size() >= 2 || std::filesystem::is_directory(path)) return documents;
+  return std::ranges::find(before, path) == before.end() ? std::vector<std::string>() : before;
+}
+
+WorkerResult open_path(std::string path, const SelectionRequest& selection,
+                       const std::filesystem::path& memory, Keep keep, const std::shared_ptr<JobWatch>& job,
+                       const std::vector<std::string>& before) {
   job->check();
   if (!std::filesystem::exists(recording::entry_path(path).file))
     throw FileError(fmt::format("{}: there is no such file", path));
-  std::vector<std::string> documents = figures::documents_of(path);
-  if (documents.size() < 2) documents.clear();
+  std::vector<std::string> documents = documents_beside(path, before);
+  if (std::filesystem::is_directory(path)) path = documents.front();
   if (figures::is_figure_file(path))
     return FiguresOpened{path, std::make_shared<const figures::FigureFile>(figures::read_figures(path)), job,
                          std::move(documents)};
@@ -33,13 +42,11 @@ WorkerResult open_path(const std::string& path, const SelectionRequest& selectio
     job->check();
     job->note(n_checked, n_layers);
   };
-  return Opened{path,
-                recording::open_recording(path, progress),
-                selection,
-                keep.all ? std::nullopt : recall_view(memory, path),
-                keep,
-                job,
-                std::move(documents)};
+  std::shared_ptr<const Recording> opened = recording::open_recording(path, progress);
+  auto losses = measures::first_evidence_losses(*opened, [&] { job->check(); });
+  return Opened{
+      path, std::move(opened),    selection,        keep.all ? std::nullopt : recall_view(memory, path), keep,
+      job,  std::move(documents), std::move(losses)};
 }
 
 }  // namespace
@@ -80,17 +87,18 @@ void Session::open(const std::filesystem::path& path, const SelectionRequest& re
   state_.opening = path.string();
   opening_job_ = state_.jobs.emplace_back(std::make_shared<JobWatch>("opening " + state_.opening, "layers"));
   state_.open_error.clear();
-  reader_.post("open", [inbox = inbox_, name = path.string(), request, memory = memory_, keep,
-                        job = opening_job_, now = view_to_remember(), shown = state_.path] {
-    guarded(
-        [&] {
-          if (now) remember_view(memory, shown, *now);  // it may be the same recording
-          inbox->put(open_path(name, request, memory, keep, job));
-        },
-        [&](std::string what) {
-          inbox->put(OpenFailed{name, std::move(what), job});
-        });
-  });
+  reader_.post("open",
+               [inbox = inbox_, name = path.string(), request, memory = memory_, keep, job = opening_job_,
+                now = view_to_remember(), shown = state_.path, before = state_.documents] {
+                 guarded(
+                     [&] {
+                       if (now) remember_view(memory, shown, *now);  // it may be the same recording
+                       inbox->put(open_path(name, request, memory, keep, job, before));
+                     },
+                     [&](std::string what) {
+                       inbox->put(OpenFailed{name, std::move(what), job});
+                     });
+               });
 }
 
 void Session::show(std::shared_ptr<const Recording> recording, const SelectionRequest& request) {
@@ -186,6 +194,7 @@ void Session::take(Opened&& result) {
   state_.path = std::move(result.path);
   state_.recording = std::move(result.recording);
   state_.info = state_.recording->info();
+  state_.evidence_losses = std::move(result.evidence_losses);
   if (!state_.loaded()) {
     if (live_ && state_.recording == live_->recording()) return;  // its plan is still to come
     state_.open_error = fmt::format("{}: it holds no run with recorded layers", state_.info->source);
@@ -331,7 +340,10 @@ void Session::show_earlier(std::size_t earlier) {
 // What was asked for; else what is remembered; else the default.
 void Session::select_first(const Opened& result) {
   select_as_asked(result.selection);
-  if (!result.remembered) return;
+  if (!result.remembered) {
+    if (result.selection == SelectionRequest()) select_evidence_loss();
+    return;
+  }
   if (result.selection == SelectionRequest()) {
     state_.selection = remembered_selection(*state_.info, *result.remembered);
     state_.beside = remembered_beside(*state_.info, state_.selection.run, *result.remembered);

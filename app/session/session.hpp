@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/measures/evidence_loss.hpp"
 #include "app/measures/what_if.hpp"
 #include "app/session/head_map.hpp"
 #include "app/session/head_points.hpp"
@@ -54,6 +55,8 @@ struct SessionState {
   // figures. And which of them is shown.
   std::vector<std::string> documents;
   std::size_t document = 0;
+  // Of every run where it first evicted what the right answer stands on; empty where that is not known.
+  std::vector<std::optional<measures::EvidenceLoss>> evidence_losses;
   Selection selection;
   bool following = false;  // live: the selection moves to every new block
   bool playing = false;
@@ -167,6 +170,7 @@ class Session {
   void step_block(std::int64_t by);
   void show_first_block() { set_block(0); }
   void show_last_block();
+  void show_evidence_loss();  // of the selected run: its head, its block, and all of the evidence selected
   void toggle_play();
   // While playing: the next block, or the end of playing at the last one.
   void play_on();
@@ -229,6 +233,7 @@ class Session {
   void stop_making();
   void keep_live_run();
   void select_first(const Opened& result);
+  bool select_evidence_loss();  // of the selected run, else of the first that has one
   std::optional<RememberedView> view_to_remember() const;
   void refresh_live();
   void select(Selection selection);

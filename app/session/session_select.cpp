@@ -155,6 +155,37 @@ void Session::show_last_block() {
   state_.following = live && live->going_on();
 }
 
+// The row that went first is held, so that its story says why.
+bool Session::select_evidence_loss() {
+  const auto& losses = state_.evidence_losses;
+  const auto has_loss = [&](std::size_t run) { return run < losses.size() && losses[run].has_value(); };
+  auto run = static_cast<std::size_t>(state_.selection.run);
+  if (!has_loss(run))
+    for (run = 0; run < losses.size() && !has_loss(run);) ++run;
+  if (!has_loss(run)) return false;
+  const measures::EvidenceLoss& loss = *losses[run];
+  state_.following = state_.playing = false;
+  state_.beside = after_selecting(std::move(state_.beside), state_.selection.run, static_cast<int>(run));
+  state_.selection =
+      clamp_selection(*state_.info, {static_cast<int>(run), loss.layer, loss.kv_head, loss.block});
+  state_.locked = loss.position;
+  const auto tokens = measures::evidence_tokens(*state_.info);
+  state_.tokens = std::make_shared<const TokenSet>(tokens.begin(), tokens.end());
+  return true;
+}
+
+void Session::show_evidence_loss() {
+  if (!state_.loaded()) return;
+  if (!select_evidence_loss()) {
+    state_.notice = {"No policy evicted anything of what the answer stands on.", false};
+    return;
+  }
+  want_shown();
+  want_measures();
+  make_map();
+  note_snapshot();
+}
+
 void Session::toggle_play() {
   if (!state_.loaded()) return;
   state_.playing = !state_.playing;
