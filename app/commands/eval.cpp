@@ -1,6 +1,7 @@
 #include "app/commands/eval.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
@@ -18,11 +19,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "analysis/policies/registry.hpp"
+#include "app/commands/capture.hpp"
 #include "app/commands/capture_options.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
 #include "app/drawing/cairo_painter.hpp"
+#include "app/evaluation/anatomy_report.hpp"
 #include "app/evaluation/evaluation.hpp"
 #include "app/evaluation/niah.hpp"
 #include "app/evaluation/task_report.hpp"
@@ -199,11 +203,94 @@ void print_notes(const evaluation::Settings& settings, const EvalExamples& asked
   if (!asked.bad_rows.empty()) fmt::print("Rows skipped: {}.\n", asked.bad_rows.size());
 }
 
+// What became of the evidence, of every task in which something is answered and compared.
+void add_anatomies(const EvalOutcome& outcome, EvalReport& report) {
+  const evaluation::Settings& settings = outcome.settings;
+  if (settings.policies.empty() || settings.task == "perplexity") return;
+  const std::vector<evaluation::GridPoint> grid = evaluation::grid_of(settings);
+  const evaluation::ScoreTable table(outcome.evaluation.results, grid);
+  const auto summaries = evaluation::anatomy_summaries(table, settings.seed);
+  report.table += evaluation::anatomy_table(table, summaries);
+  report.json["anatomy"] = evaluation::anatomies_json(table, summaries);
+  report.figures.push_back(evaluation::anatomy_figure(
+      table, summaries, settings, evaluation::report_caption(settings, outcome.asked.examples.size())));
+}
+
+// A file's name of an example's: "length-200-depth-50-sample-0".
+std::string file_name_of(const std::string& id) {
+  std::string name;
+  for (const char c : id)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_')
+      name += c;
+    else if (!name.empty() && name.back() != '-')
+      name += '-';
+  return name;
+}
+
+// The first budget and block at which a policy answers an example worse than the full cache; null: none does.
+const evaluation::GridPoint* first_worse(const evaluation::ScoreTable& table, std::size_t example) {
+  for (std::size_t point = 0; point < table.grid().size(); ++point) {
+    const auto& [name, score] = table.result(example, point).scores.front();
+    if (score < table.result(example, table.reference(point)).score(name)) return &table.grid()[point];
+  }
+  return nullptr;
+}
+
+// An example as it was asked, under the full cache and all policies at a budget and a block.
+capture::CaptureOptions recorded_options(const evaluation::Settings& settings,
+                                         const evaluation::ScoreTable& table, std::size_t example,
+                                         const evaluation::Example& asked, const evaluation::GridPoint& at) {
+  capture::CaptureOptions options;
+  options.prompt_ids = asked.prompt_ids;
+  options.policies = {analysis::parse_policy("none")};
+  for (const evaluation::AskedPolicy& policy : settings.policies) options.policies.push_back(policy.spec);
+  options.budget = at.budget;
+  options.block_size = at.block;
+  options.cache_formats = {settings.cache_format};
+  options.schedule = capture::Schedule::kBlock;
+  options.seed = settings.seed;
+  options.ignore_eos = asked.continuation.ignore_eos;
+  for (std::size_t point = 0; point < table.grid().size(); ++point)
+    options.generate = std::max(options.generate, table.result(example, point).n_generated);
+  options.answer = asked.answers.empty() ? "" : asked.answers.front();
+  for (const evaluation::TokenRange& place : asked.evidence.places)
+    options.evidence.push_back({place.first, place.end});
+  options.command = command_line();
+  return options;
+}
+
+// Those that are not there yet.
+//   returns how many there are now
+std::int64_t record_examples(const EvalOptions& options, const capture::Model& model,
+                             const EvalOutcome& outcome, const evaluation::ResultFolder& folder) {
+  const auto grid = evaluation::grid_of(outcome.settings);
+  const evaluation::ScoreTable table(outcome.evaluation.results, grid);
+  std::int64_t n = 0;
+  folder.make_folder(figures::kRecordingsFolder);
+  for (std::size_t example = 0; example < table.n_examples() && n < options.record; ++example) {
+    const evaluation::GridPoint* const at = first_worse(table, example);
+    if (at == nullptr) continue;
+    ++n;
+    const evaluation::Example& asked = outcome.asked.examples[example];
+    const fs::path out = folder.file(fs::path(figures::kRecordingsFolder) / (file_name_of(asked.id) + ".h5"));
+    if (!fs::exists(out)) try {
+        capture_to_file(model, recorded_options(outcome.settings, table, example, asked, *at),
+                        {out, true, options.quiet});
+      } catch (const Cancelled&) {
+        fs::remove(out);  // a part of it would pass for all of it the next time
+        throw;
+      }
+  }
+  return n;
+}
+
 }  // namespace
 
 void run_eval(const EvalOptions& options, const EvalTask& task) {
   evaluation::Settings settings = options.settings(task.name, task.settings);
   check_outputs(options, settings);
+  if (options.record > 0 && options.out.empty())
+    throw UsageError("--record: where to? give --out, the evaluation's folder");
   StudyChoice study = options.study;
   study.open(options.out);
   const auto model = options.load_model();
@@ -221,6 +308,7 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   const auto evaluation = evaluate(options, *model, settings, asked, folder.get());
   const EvalOutcome outcome{settings, asked, evaluation};
   EvalReport report = task.report(outcome);
+  add_anatomies(outcome, report);
   const recording::Origin origin = eval_origin(settings, *model);
   const JsonTarget json = options.json_target();
   if (!json.is_stdout()) {
@@ -233,6 +321,10 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
     folder->write("cost.json", json_text(cost, 2) + "\n");
   }
   write_asked_figures(options, report.figures, origin);
+  if (options.record > 0)
+    if (const std::int64_t n = record_examples(options, *model, outcome, *folder); !json.is_stdout())
+      fmt::print("{} recorded; keyscope view {} opens them where the evidence went.\n", counted(n, "example"),
+                 quote_word(options.out));
   if (!json.given()) return;
   report.json["cost"] = cost;
   write_json(json, report.json);
@@ -275,6 +367,11 @@ void EvalOptions::add_to(CLI::App& command) {
       ->capture_default_str();
   add_cache_scales(command, cache_scales);
   add_out(command, out, "evaluation");
+  command
+      .add_option("--record", record,
+                  "Record the first N examples that some policy answers worse than the full cache, for "
+                  "`keyscope view OUT`")
+      ->check(one_or_more());
   command.add_option("--json", json, "All numbers as JSON into a file; - is stdout");
   command.add_option("--figure", figures, "Also draw into this file: .png, .svg, .pdf or .h5; repeatable")
       ->allow_extra_args(false);

@@ -33,6 +33,7 @@ struct EvalOptions {
   std::string json;
   std::string cache_dtype = "model", cache_scales;
   bool force = false, quiet = false, dry_run = false;
+  std::int64_t record = 0;  // examples that are recorded
   StudyChoice study;
 
   void add_to(CLI::App& command);
@@ -80,8 +81,8 @@ struct EvalTask {
 
 // Loads the model, makes the examples, runs what is missing, prints the table and writes what was asked for:
 // --json, --figure, and into OUT results.json and cost.json, every figure (its name begins with the task's)
-// as png, svg and pdf, and all of them as TASK.h5. Ctrl-C ends it within a block; with --dry-run nothing is
-// run or written.
+// as png, svg and pdf, and all of them as TASK.h5, and the recordings that --record asks for. Ctrl-C ends it
+// within a block; with --dry-run nothing is run or written.
 //   throws as its parts do, Cancelled after Ctrl-C; nothing runs before all outputs were found to be writable
 void run_eval(const EvalOptions& options, const EvalTask& task);
 

@@ -72,8 +72,7 @@ EvalReport report_of(const EvalOutcome& outcome) {
   const auto grid = evaluation::grid_of(settings);
   const evaluation::ScoreTable table(outcome.evaluation.results, grid);
   const auto report = evaluation::ruler_report(table, outcome.asked.examples, settings.seed);
-  std::string caption = evaluation::report_caption(
-      {settings, outcome.evaluation, {}, {}, {}, outcome.asked.examples, outcome.asked.bad_rows});
+  std::string caption = evaluation::report_caption(settings, outcome.asked.examples.size());
   for (const char* form : {"paraphrased", "heterogeneous"})
     if (settings.task_settings.value(form, false)) caption += fmt::format(" Needles are {}.", form);
   return {evaluation::ruler_table(report, grid),

@@ -16,6 +16,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "app/evaluation/niah.hpp"
+#include "app/figures/nexus.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "capture/inference/budget_split.hpp"
@@ -34,10 +35,12 @@ capture::CompletionRequest request_of(const AskedResult& asked) {
           .policy = asked.point->spec,
           .budget = asked.point->rows_for(n_prompt),
           .continuation = asked.example->continuation,
-          .score_from = asked.example->score_from};
+          .score_from = asked.example->score_from,
+          .watched = asked.example->evidence.positions()};
 }
 
-ExampleResult result_of(const AskedResult& asked, const capture::Completion& completion, Scores scores) {
+ExampleResult result_of(const capture::ModelConfig& model, const AskedResult& asked,
+                        const capture::Completion& completion, Scores scores) {
   return {.id = asked.example->id,
           .policy = asked.point->policy,
           .budget_text = asked.point->budget_text,
@@ -48,7 +51,8 @@ ExampleResult result_of(const AskedResult& asked, const capture::Completion& com
           .n_generated = std::ssize(completion.generated),
           .text = completion.text,
           .answers = asked.example->answers,
-          .scores = std::move(scores)};
+          .scores = std::move(scores),
+          .anatomy = anatomy_of(model, asked.example->evidence, completion, asked.point->block)};
 }
 
 class RunningEvaluation {
@@ -147,7 +151,8 @@ capture::CompletionCost run_group(const capture::Model& model, const Settings& s
       watch.control,
       [&](std::size_t request, const capture::Completion& completion) {
         const AskedResult& asked = group[request];
-        watch.done(asked, result_line(result_of(asked, completion, scorer(*asked.example, completion)),
+        Scores scores = scorer(*asked.example, completion);
+        watch.done(asked, result_line(result_of(model.config(), asked, completion, std::move(scores)),
                                       asked.example->about));
       },
       [&](const capture::CompletionProgress& now) { watch.on_progress(now.tokens_done); }};
@@ -305,6 +310,9 @@ void ResultFolder::open_lines() {
 
 void ResultFolder::remove_results_of(const std::string& task) const {
   for (const fs::path& path : summary_files(out_.path(), task, true)) fs::remove(path);
+  if (fs::is_directory(file(figures::kRecordingsFolder)))
+    for (const auto& entry : fs::directory_iterator(file(figures::kRecordingsFolder)))
+      if (entry.path().extension() == ".h5") fs::remove(entry.path());
 }
 
 void ResultFolder::append(std::string_view line) {

@@ -52,7 +52,7 @@ class ResultFolder {
   ResultFolder& operator=(const ResultFolder&) = delete;
 
   // Makes the folder ready: settings written, a torn line gone, and with results of other settings the
-  // summary_files made of them. All others stay.
+  // summary_files and the recordings made of them. All others stay.
   //   throws FileError where that fails, or another evaluation is writing there
   void begin();
 
@@ -74,6 +74,7 @@ class ResultFolder {
   // Writes a file of the folder as a whole, over an earlier one.
   void write(const std::filesystem::path& name, std::string_view bytes) const { out_.write(name, bytes); }
   std::filesystem::path file(const std::filesystem::path& name) const { return out_.file(name); }
+  void make_folder(const std::filesystem::path& name) const { out_.make(name); }
 
  private:
   void read_earlier();

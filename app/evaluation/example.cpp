@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Of what is scored and how it is stored; results of another format are not mixed with these.
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 
 }  // namespace
 
@@ -113,6 +113,9 @@ std::string examples_sha256(std::span<const Example> examples) {
                     continuation.never_empty, continuation.stop_after_words,
                     continuation.sampling.temperature, continuation.sampling.top_p,
                     continuation.sampling.seed, example.score_from.value_or(0)));
+    for (const std::int32_t position : example.evidence.positions()) hash.add(fmt::format("@{} ", position));
+    for (const TokenRange& range : example.evidence.answers)
+      hash.add(fmt::format("&{} {} ", range.first, range.end));
   }
   return hash.hex();
 }
@@ -167,6 +170,7 @@ std::string result_line(const ExampleResult& result, const Json& about) {
   json["answers"] = result.answers;
   json["scores"] = Json::object();
   for (const auto& [name, value] : result.scores) json["scores"][name] = value;
+  json["anatomy"] = anatomy_json(result.anatomy);
   return json_text(json);
 }
 
@@ -185,6 +189,7 @@ ExampleResult parse_result(std::string_view line, const std::string& where) {
   result.answers = field<std::vector<std::string>>(row, "answers", "an array of texts", where);
   field<std::map<std::string, double>>(row, "scores", "an object of numbers", where);
   result.scores = parse_scores(line);
+  result.anatomy = parse_anatomy(field<nlohmann::json>(row, "anatomy", "an object", where), where);
   return result;
 }
 

@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/policy.hpp"
+#include "app/evaluation/anatomy.hpp"
+#include "app/evaluation/evidence.hpp"
 #include "app/results/run_identity.hpp"
 #include "capture/inference/completion.hpp"
 
@@ -82,6 +84,7 @@ struct Example {
   std::vector<std::string> answers;  // that are expected; any of them is right
   capture::Continuation continuation;
   std::optional<std::int64_t> score_from = {};  // as in capture::CompletionRequest
+  Evidence evidence = {};                       // of its prompt
   // What is said of it beside its results, such as {"length": 512, "depth": 50}: also what its score depends
   // on beside the answers.
   nlohmann::ordered_json about = nlohmann::ordered_json::object();
@@ -94,7 +97,7 @@ using Scores = std::vector<std::pair<std::string, double>>;
 using Scorer = std::function<Scores(const Example& example, const capture::Completion& completion)>;
 
 // What the results of these examples depend on: SHA-256 of ids, prompts, answers, continuations and what is
-// said of them, in hex.
+// said of them, and where their evidence stands, in hex.
 std::string examples_sha256(std::span<const Example> examples);
 
 // The result of one example under one grid point, so that its scores can be checked by hand.
@@ -109,6 +112,7 @@ struct ExampleResult {
   std::string text;              // generated; bytes that are no UTF-8 are U+FFFD
   std::vector<std::string> answers;
   Scores scores;
+  Anatomy anatomy = {};
 
   //   throws InvalidInput where there is no score of that name
   double score(std::string_view name) const;

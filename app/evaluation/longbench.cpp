@@ -71,6 +71,9 @@ class LongBenchCollection {
     const LongBenchPrompt prompt = prompt_of(row, where);
     example.prompt_ids = prompt.ids;
     example.answers = row.answers;
+    if (row.task->metric == LongBenchMetric::kTokenF1)
+      example.evidence = EvidenceFinder(*model_.tokenizer(), example.prompt_ids)
+                             .of_answers(example.answers, WantedAnswers::kAny, row.input);
     example.continuation = continuation_of(*row.task);
     example.about = {{"task", row.task->name}, {"n_whole", prompt.n_whole}, {"cut", prompt.cut}};
     // trec is scored by them.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <set>
@@ -136,8 +135,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSentences = 1, kTurn = 2;  // purposes of draws
-
-bool is_white(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
 // Whether a word closes a sentence: its last character but quotes and brackets is . ! or ?
 bool closes_sentence(std::string_view word) {

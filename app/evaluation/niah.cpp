@@ -95,6 +95,10 @@ Example example_of(const NiahTask& task, std::int64_t sample, std::int64_t lengt
                    {"needle_token", prompt.needle_token},
                    {"haystack_tokens", prompt.haystack_tokens}};
   example.prompt_ids = std::move(prompt.ids);
+  const std::string needle = filled(about.needle_template, about.needle);
+  example.evidence =
+      EvidenceFinder(tokenizer, example.prompt_ids)
+          .of_texts({&needle, 1}, example.answers, filled(about.question_template, about.needle));
   return example;
 }
 
@@ -239,7 +243,7 @@ Figure figure_of(const TaskReport& report, const char* name, const char* title) 
   Figure figure;
   figure.name = name;
   figure.title = title;
-  figure.caption = report_caption(report);
+  figure.caption = report_caption(report.settings, report.examples.size());
   return figure;
 }
 
@@ -277,12 +281,15 @@ std::vector<Figure> niah_figures(const TaskReport& report, const NiahTask& task)
 }
 
 std::vector<std::string_view> figure_names(std::string_view task, bool compared) {
-  if (task == "niah" && compared) return {"niah-recall", "niah-difference"};
+  if (task == "niah" && compared) return {"niah-recall", "niah-difference", "niah-anatomy"};
   if (task == "niah") return {"niah-recall"};
+  if (task == "phonebook" && compared) return {"phonebook", "phonebook-anatomy"};
   if (task == "phonebook") return {"phonebook"};
   if (task == "perplexity") return {"perplexity"};
-  if (task == "ruler" && compared) return {"ruler", "ruler-tasks", "ruler-difference"};
+  if (task == "ruler" && compared) return {"ruler", "ruler-tasks", "ruler-difference", "ruler-anatomy"};
   if (task == "ruler") return {"ruler", "ruler-tasks"};
+  if (task == "longbench" && compared) return {"longbench-anatomy"};
+  if (task == "math500" && compared) return {"math500-anatomy"};
   return {};
 }
 

@@ -39,6 +39,9 @@ Example book_of(const PhonebookTask& task, const std::vector<Needle>& entries, s
   Example example;
   example.prompt_ids = tokenizer.encode(text, true);
   example.answers = {entries[asked].value};
+  const std::string entry = filled(task.entry, entries[asked]);
+  example.evidence = EvidenceFinder(tokenizer, example.prompt_ids)
+                         .of_texts({&entry, 1}, example.answers, filled(task.question, entries[asked]));
   example.continuation.max_new_tokens = task.max_new_tokens;
   if (task.max_new_tokens == 0)
     example.continuation.max_new_tokens =
@@ -140,7 +143,7 @@ figures::Figure phonebook_figure(const TaskReport& report, const PhonebookTask& 
   figures::Figure figure;
   figure.name = "phonebook";
   figure.title = "Entries of a phone book looked up";
-  figure.caption = report_caption(report);
+  figure.caption = report_caption(report.settings, report.examples.size());
   figure.panels.push_back(std::move(panel));
   return figure;
 }

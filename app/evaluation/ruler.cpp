@@ -142,6 +142,30 @@ Example ruler_example(const RulerTask& task, std::int64_t length, std::int64_t s
 
 namespace {
 
+// From where the templates of all tasks ask; nothing where they do not.
+std::string_view asked_in(std::string_view text) {
+  std::size_t at = std::string_view::npos;
+  for (const std::string_view beginning :
+       {"\nQuestion: ", "\nWhat is the special magic ", "\nWhat are all the special magic "})
+    if (const std::size_t found = text.rfind(beginning);
+        found != text.npos && (at == text.npos || found > at))
+      at = found;
+  if (at == text.npos) return {};
+  const std::string_view question = text.substr(at + 1);
+  return question.substr(0, question.find_first_of("?\n"));
+}
+
+}  // namespace
+
+Evidence ruler_evidence(const RulerTask& task, const RulerText& text, std::span<const std::int32_t> ids,
+                        const tokenizer::Tokenizer& tokenizer) {
+  return EvidenceFinder(tokenizer, ids)
+      .of_answers(text.outputs, task.any_output ? WantedAnswers::kAny : WantedAnswers::kAll,
+                  asked_in(text.asked));
+}
+
+namespace {
+
 // Makes the prompts of one model.
 class RulerGenerator {
  public:
@@ -194,8 +218,7 @@ class RulerGenerator {
   static std::string single_spaced(std::string_view text) {
     std::string spaced;
     for (const char c : text) {
-      const bool white = c == ' ' || (c >= '\t' && c <= '\r');
-      if (!white)
+      if (!is_white(c))
         spaced += c;
       else if (!spaced.empty() && spaced.back() != ' ')
         spaced += ' ';
@@ -225,8 +248,10 @@ class RulerGenerator {
       if (!prompt) return leave_out(task, length, sample);
       near = prompt->n_units;
       missing_.push_back(length - task.max_new_tokens - std::ssize(prompt->ids));
+      Evidence evidence = ruler_evidence(task, prompt->text, prompt->ids, tokenizer_);
       set_.examples.push_back(
           ruler_example(task, length, sample, std::move(prompt->ids), std::move(prompt->text.outputs)));
+      set_.examples.back().evidence = std::move(evidence);
     }
   }
 

@@ -10,8 +10,8 @@ namespace keyscope::evaluation {
 
 namespace {
 
-constexpr std::size_t kFirstUnits = 16;  // more than the least, to see how many tokens a unit has
-constexpr int kAimedSteps = 12;          // before what is left is halved
+constexpr std::size_t kUnitsAtFirst = 16;  // more than the least, to see how many tokens a unit has
+constexpr int kAimedSteps = 12;            // before what is left is halved
 
 // Aims at the limit by the tokens that a unit had between the last two tries.
 class UnitAim {
@@ -55,7 +55,7 @@ std::optional<RulerPrompt> longest_prompt(const GrowingPrompt& growing, std::int
   std::size_t low = growing.least, high = growing.most + 1;
   for (int step = 0; high - low > 1; ++step) {
     std::size_t n = step < kAimedSteps ? aim.next(low, high, most_tokens) : low + (high - low) / 2;
-    if (step == 0) n = std::clamp(near > 0 ? near : low + kFirstUnits, low + 1, high - 1);
+    if (step == 0) n = std::clamp(near > 0 ? near : low + kUnitsAtFirst, low + 1, high - 1);
     RulerPrompt tried = made(n);
     aim.saw(n, std::ssize(tried.ids));
     if (std::ssize(tried.ids) > most_tokens) {

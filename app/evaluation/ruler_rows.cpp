@@ -177,7 +177,8 @@ class RulerCollection {
   RulerCollection(const RulerOptions& options, const capture::Model& model)
       : options_(options),
         context_(model.config().context_length),
-        encoder_(model.folder_tokenizer().require("RULER is text"), model.folder(), options.chat) {}
+        tokenizer_(model.folder_tokenizer().require("RULER is text")),
+        encoder_(tokenizer_, model.folder(), options.chat) {}
 
   void add(const nlohmann::json& json, const RulerPlace& place, const std::string& where) {
     const RulerTask* const named =
@@ -197,8 +198,10 @@ class RulerCollection {
           fmt::format("{}: the prompt has {} tokens, the answer up to {}, and the model's context is "
                       "{}; take rows that were made for shorter prompts",
                       where, ids.size(), row.task->max_new_tokens, context_));
+    Evidence evidence = ruler_evidence(*row.task, row.text, ids, tokenizer_);
     Example example = ruler_example(*row.task, length, row.index.value_or(std::ssize(examples)),
                                     std::move(ids), std::move(row.text.outputs));
+    example.evidence = std::move(evidence);
     if (!ids_.insert(example.id).second)
       throw FileError(
           fmt::format("{}: the same \"index\" as on an earlier row of {} at {} tokens, which would "
@@ -222,6 +225,7 @@ class RulerCollection {
 
   const RulerOptions& options_;
   std::int64_t context_;
+  const tokenizer::Tokenizer& tokenizer_;
   PromptEncoder encoder_;
   std::map<std::pair<std::ptrdiff_t, std::int64_t>, std::vector<Example>> examples_;
   std::set<std::string> ids_;

@@ -123,13 +123,12 @@ std::vector<std::string> point_labels(const std::vector<GridPoint>& grid) {
   return labels;
 }
 
-std::string report_caption(const TaskReport& report) {
+std::string report_caption(const Settings& settings, std::size_t n_examples) {
   std::string budgets, blocks;
-  for (const AskedBudget& budget : report.settings.budgets)
-    budgets += (budgets.empty() ? "" : ", ") + budget.text;
-  for (const std::int64_t block : report.settings.blocks)
+  for (const AskedBudget& budget : settings.budgets) budgets += (budgets.empty() ? "" : ", ") + budget.text;
+  for (const std::int64_t block : settings.blocks)
     blocks += fmt::format("{}{}", blocks.empty() ? "" : ", ", block);
-  return fmt::format("{}, {} examples, N = {}, B = {}.", report.settings.model.name, report.examples.size(),
+  return fmt::format("{}, {} examples, N = {}, B = {}.", settings.model.name, n_examples,
                      budgets.empty() ? "all" : budgets, blocks);
 }
 

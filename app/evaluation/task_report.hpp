@@ -85,7 +85,7 @@ std::string report_table(const TaskReport& report);
 std::vector<std::string> point_labels(const std::vector<GridPoint>& grid);
 
 // Under a figure: model, examples, what intervals there are.
-std::string report_caption(const TaskReport& report);
+std::string report_caption(const Settings& settings, std::size_t n_examples);
 
 // A score under one grid point, example by example, and beside the full cache.
 // An evaluation's results as a table of examples and grid points.

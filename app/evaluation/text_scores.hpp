@@ -46,6 +46,9 @@ int edit_similarity(std::string_view first, std::string_view second);
 // precision. 0 where either text has no sentence.
 double rouge_l(std::string_view prediction, std::string_view reference);
 
+// ASCII's white space.
+constexpr bool is_white(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
 // What the metrics of question answering do to text, as Python's `str` and `re` do it: their reference
 // implementations are written in Python. Ill-formed UTF-8 counts as U+FFFD.
 // The text's code points.

@@ -21,6 +21,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "capture/recording/recording.hpp"
 #include "tests/support/cli.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -67,6 +68,49 @@ class Eval : public ::testing::Test {
 
   test::ScratchFolder folder_;
 };
+
+// What is recorded is the example as it was asked: the same answers, and where its evidence stands.
+TEST_F(Eval, RecordsExamplesThatAreAnsweredWorse) {
+  Arguments asked = niah("told", "1");
+  asked.insert(asked.end(), {"--record", "2"});
+  const auto run = test::run_cli(asked);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("2 examples recorded"));
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path("told/recordings")))
+    files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 2U);
+  std::ranges::sort(files);
+  const auto recording = recording::open_recording(files.front());
+  const auto info = recording->info();
+  std::istringstream lines(read("told/examples.jsonl"));
+  std::int64_t n_compared = 0;
+  for (std::string text; std::getline(lines, text);) {
+    const nlohmann::json line = parse_json(text);
+    const std::string policy = line["policy"];
+    const int found = info->run_index(policy);
+    ASSERT_GE(found, 0) << policy;
+    const auto& plan = info->runs[found].plan;
+    if (line["n_prompt"] != info->n_prompt() || line["budget"] != plan.budget ||
+        files.front().stem() != "length-150-depth-" + line["depth"].dump().substr(0, 1) + "-sample-0")
+      continue;
+    EXPECT_THAT(info->runs[found].generated.text, ::testing::StartsWith(line["text"].get<std::string>()));
+    ++n_compared;
+    const nlohmann::json& first = line["anatomy"]["evidence"]["first"];
+    if (first.is_null()) continue;
+    const auto evicted = recording->trace(found, first["layer"], first["kv_head"])
+                             .evicted_at[first["position"].get<std::size_t>()];
+    EXPECT_EQ(evicted, first["block"]) << policy;
+  }
+  EXPECT_GE(n_compared, 2);
+  const auto again = test::run_cli(asked);  // what is there is kept
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("2 examples recorded"));
+  asked = niah("", "1");
+  asked.resize(asked.size() - 2);
+  asked.insert(asked.end(), {"--record", "2"});
+  EXPECT_THAT(test::run_cli(asked).err, HasSubstr("--record: where to?"));
+}
 
 TEST_F(Eval, AKilledOneGoesOnAndComesToTheSame) {
   const auto whole = test::run_cli(niah("whole"));
@@ -195,7 +239,7 @@ TEST_F(Eval, AFolderOfEarlierRulesIsRefused) {
   std::ofstream(path("book/settings.json")) << json_text(settings);
   const auto refused = test::run_cli(arguments);
   EXPECT_EQ(refused.status, 1);
-  EXPECT_THAT(refused.err, HasSubstr("format is 1 there and 2 here"));
+  EXPECT_THAT(refused.err, HasSubstr("format is 1 there and 3 here"));
 }
 
 TEST_F(Eval, NamesThatAreNoUtf8AreRefusedBeforeAnythingIsWritten) {
