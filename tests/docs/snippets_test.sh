@@ -16,6 +16,9 @@ cd "$work"
   --quiet --json perplexity.json
 "$keyscope" eval niah --model "$source_dir/assets/demo_model" --policy keydiff --budget 25% --length 200,300 \
   --depth 0,50,100 --quiet --out needles
+"$keyscope" eval niah --model "$source_dir/assets/demo_model" --policy keydiff --policy snapkv \
+  --policy keydiff:protect=recent:0.3 --budget 25% --block 32 --length 200 --depth 10,90 --samples 2 --record 1 \
+  --quiet --out why
 
 n_run=0
 for page in "$source_dir"/docs/*.md; do
