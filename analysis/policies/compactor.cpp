@@ -1,34 +1,14 @@
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include <Eigen/Core>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/score_parts.hpp"
 #include "analysis/similarity.hpp"
-#include "analysis/symmetric_solvers.hpp"
-#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {
-
-Eigen::ArrayXd standardised(const Eigen::ArrayXd& x) {
-  constexpr double kLeastDeviation = 1e-6;
-  const Eigen::ArrayXd centred = x - x.mean();
-  return centred / std::max(std::sqrt(centred.square().mean()), kLeastDeviation);
-}
-
-// Statistical leverage of rows about their mean, by the pseudo-inverse.
-Eigen::ArrayXd centred_leverage(RowMatrixD rows) {
-  constexpr double kSmallestEigenvalue = 1e-10;  // of the largest
-  rows.rowwise() -= rows.colwise().mean().eval();
-  const Eigen::MatrixXd gram = rows.transpose() * rows;
-  if (!gram.allFinite()) throw InvalidInput("policy compactor: the keys hold NaN or Inf");
-  const auto [values, vectors] = ascending_eigenpairs(gram);
-  const double cut = kSmallestEigenvalue * values.maxCoeff();
-  const Eigen::ArrayXd weight = (values.array() > cut).select(values.array().inverse().sqrt(), 0.0);
-  return (rows * (vectors * weight.matrix().asDiagonal())).rowwise().squaredNorm().array();
-}
 
 class Compactor final : public Policy {
  public:
@@ -43,8 +23,9 @@ class Compactor final : public Policy {
   }
 
   void score(const PolicyInput& input, std::span<double> scores) const override {
-    const Eigen::ArrayXd geometry =
-        standardised(centred_leverage(unrotated(input.keys, input.positions, *input.rotation)));
+    RowMatrixD keys = unrotated(input.keys, input.positions, *input.rotation);
+    keys.rowwise() -= keys.colwise().mean().eval();
+    const Eigen::ArrayXd geometry = standardised(leverages(keys, "compactor"));
     const Eigen::ArrayXd attention = standardised(weighed_attention(input));
     // None of a head that has fewer rows, where all of a layer's are weighed together.
     const double evicted =

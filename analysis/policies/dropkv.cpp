@@ -2,10 +2,9 @@
 #include <memory>
 
 #include <Eigen/Core>
-#include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
-#include "base/errors.hpp"
+#include "analysis/policies/score_parts.hpp"
 
 namespace keyscope::analysis {
 namespace {
@@ -89,12 +88,7 @@ class Defensive final : public Policy {
 };
 
 std::unique_ptr<Policy> make_defensive(const PolicySpec& spec) {
-  const auto kernel = static_cast<std::int64_t>(read_whole_number(spec, "kernel", 1, kLongestWindow));
-  if (kernel % 2 == 0)
-    throw UsageError(fmt::format(
-        "policy defensive: kernel={} is even; expected an odd number, so that a row lies in the middle",
-        kernel));
-  return std::make_unique<Defensive>(read_window(spec), kernel);
+  return std::make_unique<Defensive>(read_window(spec), read_kernel(spec));
 }
 
 }  // namespace

@@ -4,28 +4,19 @@
 #include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/score_parts.hpp"
 #include "analysis/similarity.hpp"
-#include "analysis/symmetric_solvers.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::analysis {
 
 namespace {
 
-constexpr double kSmallestEigenvalue =
-    1e-10;  // of the largest; float32 keys carry about 1e-7 of noise, squared
-
 class Leverage : public Policy {
  public:
   void score(const PolicyInput& input, std::span<double> scores) const override {
-    const RowMatrixD keys = input.keys.cast<double>();
-    const Eigen::MatrixXd gram = keys.transpose() * keys;
-    if (!gram.allFinite()) throw InvalidInput("policy leverage: the keys hold NaN or Inf");
-    const auto [values, vectors] = ascending_eigenpairs(gram);
-    const double cut = kSmallestEigenvalue * values.maxCoeff();
-    const Eigen::ArrayXd weight = (values.array() > cut).select(values.array().inverse().sqrt(), 0.0);
-    const Eigen::MatrixXd whitening = vectors * weight.matrix().asDiagonal();
-    Eigen::Map<Eigen::VectorXd>(scores.data(), keys.rows()) = (keys * whitening).rowwise().squaredNorm();
+    Eigen::Map<Eigen::ArrayXd>(scores.data(), input.keys.rows()) =
+        leverages(input.keys.cast<double>(), "leverage");
   }
 };
 

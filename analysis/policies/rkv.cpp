@@ -1,16 +1,14 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <vector>
 
 #include <Eigen/Core>
-#include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/row_selection.hpp"
+#include "analysis/policies/score_parts.hpp"
 #include "analysis/similarity.hpp"
-#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {
@@ -89,13 +87,9 @@ std::unique_ptr<Policy> make_rkv(const PolicySpec& spec) {
   constexpr std::uint64_t kMost = 1 << 16;
   RkvOptions options;
   options.window = static_cast<int>(read_whole_number(spec, "window", 1, kMost));
-  options.kernel = static_cast<std::int64_t>(read_whole_number(spec, "kernel", 1, kMost));
+  options.kernel = read_kernel(spec);
   options.weight = read_fraction(spec, "weight");
   options.threshold = read_fraction(spec, "threshold");
-  if (options.kernel % 2 == 0)
-    throw UsageError(
-        fmt::format("policy rkv: kernel={} is even; expected an odd number, so that a row lies in the middle",
-                    options.kernel));
   return std::make_unique<Rkv>(options);
 }
 

@@ -5,6 +5,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/row_selection.hpp"
+#include "analysis/policies/score_parts.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::analysis {
@@ -50,13 +51,8 @@ class SnapKv : public Policy {
 std::unique_ptr<Policy> make_snapkv(const PolicySpec& spec) {
   constexpr std::uint64_t kMost = 1 << 16;
   const auto window = read_whole_number(spec, "window", 1, kMost);
-  const auto kernel = read_whole_number(spec, "kernel", 1, kMost);
-  if (kernel % 2 == 0)
-    throw UsageError(fmt::format(
-        "policy snapkv: kernel={} is even; expected an odd number, so that a row lies in the middle",
-        kernel));
   const auto recent = read_whole_number(spec, "recent", 0, std::numeric_limits<std::int32_t>::max());
-  return std::make_unique<SnapKv>(static_cast<int>(window), static_cast<std::int64_t>(kernel),
+  return std::make_unique<SnapKv>(static_cast<int>(window), read_kernel(spec),
                                   static_cast<std::int64_t>(recent));
 }
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <complex>
@@ -8,18 +7,13 @@
 #include <Eigen/Core>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/score_parts.hpp"
 
 namespace keyscope::analysis {
 namespace {
 
 // Distances ahead that a row is weighed at: 2^0 … 2^16.
 constexpr int kOffsets = 17;
-
-Eigen::ArrayXd z_scores(const Eigen::ArrayXd& x) {
-  constexpr double kLeastDeviation = 1e-6;
-  const Eigen::ArrayXd centred = x - x.mean();
-  return centred / std::max(std::sqrt(centred.square().mean()), kLeastDeviation);
-}
 
 class TriAttention final : public Policy {
  public:
@@ -41,7 +35,7 @@ class TriAttention final : public Policy {
       if (by_mean_)
         all = first ? own : Eigen::ArrayXd(all + own);
       else
-        all = first ? z_scores(own) : Eigen::ArrayXd(all.max(z_scores(own)));
+        all = first ? standardised(own) : Eigen::ArrayXd(all.max(standardised(own)));
       first = false;
     }
     if (by_mean_) all /= static_cast<double>(input.query_moments.size());

@@ -19,6 +19,7 @@
 #include "app/commands/console.hpp"
 #include "app/commands/eval.hpp"
 #include "app/commands/options.hpp"
+#include "app/commands/report.hpp"
 #include "app/evaluation/task_report.hpp"
 #include "app/grid/grid_run.hpp"
 #include "base/errors.hpp"
@@ -39,10 +40,7 @@ struct GridArguments {
   bool full = false;
   std::vector<std::string> budgets{"25%", "50%"};
   std::vector<std::int64_t> blocks{128};
-  std::vector<std::string> tasks, longbench, math500, ruler;
-  std::int64_t examples = 40;
-  std::int64_t length = 0;
-  bool skip_bad = false;
+  TaskChoice tasks{.examples = 40};
   std::uint64_t seed = 0;
   std::string json;
   bool force = false, dry_run = false, quiet = false;
@@ -57,19 +55,10 @@ grid::GridPlan plan_of(const GridArguments& arguments) {
 }
 
 adoption::TaskListOptions tasks_of(const GridArguments& arguments) {
-  for (const std::string& task : arguments.tasks)
+  for (const std::string& task : arguments.tasks.names)
     if (task == "perplexity")
       throw UsageError("--task perplexity: a grid compares points of scores, which it has not; see `report`");
-  adoption::TaskListOptions options;
-  options.names = arguments.tasks;
-  options.examples = arguments.examples;
-  options.length = arguments.length;
-  options.longbench.assign(arguments.longbench.begin(), arguments.longbench.end());
-  options.math500.assign(arguments.math500.begin(), arguments.math500.end());
-  options.ruler.assign(arguments.ruler.begin(), arguments.ruler.end());
-  options.skip_bad = arguments.skip_bad;
-  options.seed = arguments.seed;
-  return options;
+  return arguments.tasks.options(arguments.seed);
 }
 
 // Numbers that are asked for as well may lie in OUT, under a name of their own.
@@ -184,26 +173,7 @@ void add_work_options(CLI::App& command, GridArguments& arguments) {
       ->delimiter(',')
       ->check(one_or_more())
       ->capture_default_str();
-  command
-      .add_option(
-          "--task,--tasks", arguments.tasks,
-          "Of niah, niah-distractors, phonebook, longbench, math500, ruler (default: those that need no "
-          "files, and those whose files are given)")
-      ->delimiter(',');
-  command.add_option("--longbench", arguments.longbench, "LongBench's JSONL files, or a folder of them")
-      ->allow_extra_args(false);
-  command.add_option("--math500", arguments.math500, "Math-500's JSONL file")->allow_extra_args(false);
-  command.add_option("--ruler", arguments.ruler, "RULER's JSONL files, or a folder of them")
-      ->allow_extra_args(false);
-  command.add_flag("--skip-bad", arguments.skip_bad, "Go on without rows that cannot be used, naming them");
-  command
-      .add_option("--examples,--samples", arguments.examples, "Of each task, as far as its data have them")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command
-      .add_option("--length", arguments.length,
-                  "Tokens of the longest prompt that is made up (default: half the model's context)")
-      ->check(one_or_more());
+  arguments.tasks.add_to(command, "niah, niah-distractors, phonebook, longbench, math500, ruler");
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ void run_report(const ReportArguments& arguments) {
   StudyChoice study = arguments.study;
   study.open(arguments.out);
   const auto model = arguments.model.load(arguments.model.options());
-  const adoption::TaskList tasks(report_tasks(arguments), *model);
+  const adoption::TaskList tasks(arguments.tasks.options(arguments.seed), *model);
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   const auto prompts = adoption::choose_prompts(tasks.tasks(), arguments.diagnosed);
   adoption::check_diagnosis_memory(*model, settings, prompts);
@@ -170,11 +170,6 @@ void add_work_options(CLI::App& command, ReportArguments& arguments) {
   arguments.model.add_model(command)->required();
   add_out(command, arguments.out, "report")->required();
   command
-      .add_option("--tasks,--task", arguments.tasks,
-                  fmt::format("Of {} (default: those that need no files, and those whose files are given)",
-                              fmt::join(adoption::task_names(), ", ")))
-      ->delimiter(',');
-  command
       .add_option("--policies,--policy", arguments.policies,
                   policy_help() + "; several: with commas between them")
       ->allow_extra_args(false)
@@ -185,20 +180,8 @@ void add_work_options(CLI::App& command, ReportArguments& arguments) {
       ->delimiter(',')
       ->capture_default_str();
   add_block(command, arguments.block);
-  command.add_option("--text", arguments.texts, "Texts for perplexity")->allow_extra_args(false);
-  command.add_option("--longbench", arguments.longbench, "LongBench's JSONL files, or a folder of them")
-      ->allow_extra_args(false);
-  command.add_option("--math500", arguments.math500, "Math-500's JSONL file")->allow_extra_args(false);
-  command.add_option("--ruler", arguments.ruler, "RULER's JSONL files, or a folder of them")
-      ->allow_extra_args(false);
-  command.add_flag("--skip-bad", arguments.skip_bad, "Go on without rows that cannot be used, naming them");
-  command.add_option("--examples", arguments.examples, "Of each task, as far as its data have them")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command
-      .add_option("--length", arguments.length,
-                  "Tokens of the longest prompt that is made up (default: half the model's context)")
-      ->check(one_or_more());
+  command.add_option("--text", arguments.tasks.texts, "Texts for perplexity")->allow_extra_args(false);
+  arguments.tasks.add_to(command, fmt::format("{}", fmt::join(adoption::task_names(), ", ")));
 }
 
 void add_rule_options(CLI::App& command, ReportArguments& arguments) {
@@ -240,17 +223,37 @@ evaluation::Settings report_settings(const ReportArguments& arguments) {
   return settings;
 }
 
-adoption::TaskListOptions report_tasks(const ReportArguments& arguments) {
+void TaskChoice::add_to(CLI::App& command, const std::string& all) {
+  command
+      .add_option(
+          "--tasks,--task", names,
+          fmt::format("Of {} (default: those that need no files, and those whose files are given)", all))
+      ->delimiter(',');
+  command.add_option("--longbench", longbench, "LongBench's JSONL files, or a folder of them")
+      ->allow_extra_args(false);
+  command.add_option("--math500", math500, "Math-500's JSONL file")->allow_extra_args(false);
+  command.add_option("--ruler", ruler, "RULER's JSONL files, or a folder of them")->allow_extra_args(false);
+  command.add_flag("--skip-bad", skip_bad, "Go on without rows that cannot be used, naming them");
+  command.add_option("--examples,--samples", examples, "Of each task, as far as its data have them")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--length", length,
+                  "Tokens of the longest prompt that is made up (default: half the model's context)")
+      ->check(one_or_more());
+}
+
+adoption::TaskListOptions TaskChoice::options(std::uint64_t seed) const {
   adoption::TaskListOptions options;
-  options.names = arguments.tasks;
-  options.examples = arguments.examples;
-  options.length = arguments.length;
-  options.texts.assign(arguments.texts.begin(), arguments.texts.end());
-  options.longbench.assign(arguments.longbench.begin(), arguments.longbench.end());
-  options.math500.assign(arguments.math500.begin(), arguments.math500.end());
-  options.ruler.assign(arguments.ruler.begin(), arguments.ruler.end());
-  options.skip_bad = arguments.skip_bad;
-  options.seed = arguments.seed;
+  options.names = names;
+  options.examples = examples;
+  options.length = length;
+  options.texts.assign(texts.begin(), texts.end());
+  options.longbench.assign(longbench.begin(), longbench.end());
+  options.math500.assign(math500.begin(), math500.end());
+  options.ruler.assign(ruler.begin(), ruler.end());
+  options.skip_bad = skip_bad;
+  options.seed = seed;
   return options;
 }
 

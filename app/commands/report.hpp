@@ -14,18 +14,27 @@
 
 namespace keyscope::commands {
 
+// Which tasks are asked, and of which files.
+struct TaskChoice {
+  std::int64_t examples;
+  std::vector<std::string> names = {}, texts = {}, longbench = {}, math500 = {}, ruler = {};
+  std::int64_t length = 0;
+  bool skip_bad = false;
+
+  // Without --text.
+  //   all: the names that there are
+  void add_to(CLI::App& command, const std::string& all);
+  adoption::TaskListOptions options(std::uint64_t seed) const;
+};
+
 // What `report` was asked for.
 struct ReportArguments {
   ModelChoice model;
   std::string out;
-  std::vector<std::string> tasks;
+  TaskChoice tasks{.examples = 200};
   std::vector<std::string> policies{"keydiff", "h2o", "snapkv", "tova", "sink", "l2norm", "random"};
   std::vector<std::string> budgets{"25%", "50%"};
-  std::vector<std::string> texts, longbench, math500, ruler;
   std::int64_t block = 128;
-  std::int64_t examples = 200;
-  std::int64_t length = 0;
-  bool skip_bad = false;
   double tolerance_points = 2;
   std::int64_t repeat = benchmarks::kLeastRounds;
   adoption::PromptChoice diagnosed;
@@ -41,7 +50,5 @@ void add_report_options(CLI::App& command, ReportArguments& arguments);
 // Without task and model.
 //   throws UsageError on a policy or a budget that cannot be
 evaluation::Settings report_settings(const ReportArguments& arguments);
-
-adoption::TaskListOptions report_tasks(const ReportArguments& arguments);
 
 }  // namespace keyscope::commands

@@ -185,7 +185,7 @@ class ReportJob final : public sweep::Job {
  public:
   ReportJob(const ReportArguments& arguments, const std::shared_ptr<const capture::Model>& model,
             const sweep::PlannedModel& planned)
-      : tasks_(report_tasks(arguments), *model) {
+      : tasks_(arguments.tasks.options(arguments.seed), *model) {
     evaluation::Settings settings = report_settings(arguments);
     settings.model = identity_of(*model, planned);
     for (const adoption::Task& task : tasks_.tasks()) {

@@ -1,0 +1,41 @@
+#include "analysis/policies/score_parts.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "analysis/policies/registry.hpp"
+#include "analysis/symmetric_solvers.hpp"
+#include "base/errors.hpp"
+
+namespace keyscope::analysis {
+
+Eigen::ArrayXd standardised(const Eigen::ArrayXd& scores) {
+  constexpr double kLeastDeviation = 1e-6;
+  const Eigen::ArrayXd centred = scores - scores.mean();
+  return centred / std::max(std::sqrt(centred.square().mean()), kLeastDeviation);
+}
+
+Eigen::ArrayXd leverages(const RowMatrixD& rows, const char* policy) {
+  constexpr double kSmallestEigenvalue = 1e-10;  // of the largest
+  const Eigen::MatrixXd gram = rows.transpose() * rows;
+  if (!gram.allFinite()) throw InvalidInput(fmt::format("policy {}: the keys hold NaN or Inf", policy));
+  const auto [values, vectors] = ascending_eigenpairs(gram);
+  const double cut = kSmallestEigenvalue * values.maxCoeff();
+  const Eigen::ArrayXd weight = (values.array() > cut).select(values.array().inverse().sqrt(), 0.0);
+  const Eigen::MatrixXd whitening = vectors * weight.matrix().asDiagonal();
+  return (rows * whitening).rowwise().squaredNorm().array();
+}
+
+std::int64_t read_kernel(const PolicySpec& spec) {
+  constexpr std::uint64_t kMost = 1 << 16;
+  const std::uint64_t kernel = read_whole_number(spec, "kernel", 1, kMost);
+  if (kernel % 2 == 0)
+    throw UsageError(
+        fmt::format("policy {}: kernel={} is even; expected an odd number, so that a row lies in the middle",
+                    spec.name, kernel));
+  return static_cast<std::int64_t>(kernel);
+}
+
+}  // namespace keyscope::analysis
