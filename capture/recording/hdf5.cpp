@@ -14,6 +14,7 @@
 #include "capture/recording/hdf5_dataset.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
 #include "capture/recording/hdf5_node.hpp"
+#include "capture/recording/hdf5_walk.hpp"
 
 namespace keyscope::recording::hdf5 {
 namespace {
@@ -410,6 +411,7 @@ File File::open(const std::filesystem::path& path, bool follow) {
                                 std::filesystem::is_directory(status) ? "a folder" : "no regular file"));
   const auto bytes = std::filesystem::file_size(path, error);
   if (error) throw FileError(fmt::format("{}: cannot open: {}", path.string(), error.message()));
+  require_sound(path);
   const Lock lock;
   if (H5Fis_hdf5(path.c_str()) == 0)
     throw FileError(path.string() + ": is no HDF5 file (or has lost its beginning)");

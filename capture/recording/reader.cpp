@@ -12,6 +12,7 @@
 
 #include "base/errors.hpp"
 #include "capture/recording/hdf5.hpp"
+#include "capture/recording/hdf5_walk.hpp"
 #include "capture/recording/recording.hpp"
 #include "capture/recording/recording_layout.hpp"
 #include "capture/recording/run_reader.hpp"
@@ -182,7 +183,7 @@ class FileRecording final : public Recording {
   FileRecording(const EntryPath& path, const std::string& source, const OpenProgress& progress)
       : file_(hdf5::File::open(path.file)),
         entry_(path.entry.empty() ? kEntry : path.entry),
-        info_(std::make_shared<const RecordingInfo>(read_info(file_, source, entry_, progress))) {}
+        info_(std::make_shared<const RecordingInfo>(read_info(sound(path.file), source, entry_, progress))) {}
 
   std::shared_ptr<const RecordingInfo> info() const override { return info_; }
   RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
@@ -204,6 +205,10 @@ class FileRecording final : public Recording {
   RowMatrixF logits(int run) const override;
 
  private:
+  const hdf5::File& sound(const std::string& path) const {
+    hdf5::require_sound(path, entry_);
+    return file_;
+  }
   const RunInfo& run_info(int run) const;
   Group run_group(int run) const;
   void check_place(int run, int layer) const;

@@ -15,6 +15,7 @@
 #include "app/sweep/study_file.hpp"
 #include "app/sweep/sweep_folder.hpp"
 #include "base/errors.hpp"
+#include "capture/recording/hdf5_walk.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/capture/recording/read_everything.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -60,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const bool made = fs::create_directories(folder.result(kCell).parent_path()) &&
                            fs::create_directories(folder.failure(kCell).parent_path());
   if (!made) std::abort();
+  keyscope::recording::hdf5::walk_files(false);
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const fs::path study = scratch.path() / "study";
   write(study, input);

@@ -366,10 +366,8 @@ TEST_F(DamagedFile, TruncatedAnywhereItIsRefused) {
   }
 }
 
-// Most flips hit numbers, where any value is possible; none may do more than be refused. HDF5 1.10 itself
-// reads out of bounds on some damaged heaps and attribute messages (about 1 in 1000 files here), so every
-// file is read by a process of its own, and a few of these may die; an exception that is no FileError may not
-// get out of one.
+// Most flips hit numbers, where any value is possible; none may do more than be refused. So that one that
+// does is counted, and the others still tried, every file is read by a process of its own.
 TEST_F(DamagedFile, FlippedBytesDoNoHarm) {
   std::ifstream file(path_, std::ios::binary);
   const std::string good{std::istreambuf_iterator<char>(file), {}};
@@ -399,7 +397,7 @@ TEST_F(DamagedFile, FlippedBytesDoNoHarm) {
         << "round " << round << " let something else out";
   }
   EXPECT_GT(n_refused, 5);
-  EXPECT_LE(n_died, kRounds / 50);
+  EXPECT_EQ(n_died, 0);
 }
 
 }  // namespace

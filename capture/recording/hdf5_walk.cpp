@@ -1,0 +1,304 @@
+#include "capture/recording/hdf5_walk.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <new>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <hdf5.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/errors.hpp"
+#include "capture/recording/hdf5_drivers.hpp"
+#include "capture/recording/hdf5_node.hpp"
+
+namespace keyscope::recording::hdf5 {
+namespace {
+
+constexpr rlim_t kMostMemory = rlim_t{256} << 20U;  // beyond what the process has when it begins
+constexpr rlim_t kMostSeconds = 20;                 // of the processor
+constexpr unsigned kMostWaitSeconds = 120;          // a disk may be slow
+constexpr int kDeepest = 64;                        // groups within each other
+
+// What the walking process leaves behind, in memory that both have.
+struct Footprint {
+  enum class End : int { kCrashed, kSound, kTooLarge };
+  std::atomic<End> end = End::kCrashed;
+  std::atomic<bool> all = false;  // of the file was walked, and not the part alone
+  std::array<char, 512> place{};  // that it was at last
+
+  void be_at(const std::string& where) {
+    const std::size_t n = std::min(where.size(), place.size() - 1);
+    std::memcpy(place.data(), where.data(), n);
+    place[n] = '\0';
+  }
+};
+
+// Thrown where the limit of memory was reached, which HDF5 says in its own way.
+struct TooLarge {};
+
+// An identifier that is released with it; what HDF5 refuses has none.
+Handle held(hid_t id, Handle::Release release) {
+  if (id >= 0) return {id, release};
+  bool no_memory = false;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned, const H5E_error2_t* error, void* found) {
+        const bool allocates = error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC;
+        if (allocates) *static_cast<bool*>(found) = true;
+        return herr_t{0};
+      },
+      &no_memory);
+  if (no_memory) throw TooLarge();
+  return {};
+}
+
+// A result of a call that releases nothing.
+bool went(herr_t result) {
+  if (result >= 0) return true;
+  held(-1, nullptr);  // throws where it was memory
+  return false;
+}
+
+class Walk {
+ public:
+  Walk(const std::string& file, Footprint& footprint) : footprint_(footprint) {
+    footprint_.be_at("/");
+    const Handle access = held(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+    use_input_driver(access.id(), file);
+    file_ = held(H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose);
+  }
+
+  void go(const std::string& part) {
+    if (!file_) return;
+    const Handle root = held(H5Gopen2(file_.id(), "/", H5P_DEFAULT), H5Gclose);
+    if (!root) return;
+    look_at_attributes(root.id(), "/");
+    H5G_info_t info;
+    if (!went(H5Gget_info(root.id(), &info))) return;
+    const bool all = info.nlinks <= kMostParts;
+    footprint_.all = all;
+    each_member(root.id(), "/", [&](const Handle& object, const std::string& name, const std::string& path) {
+      if (all || name == part)
+        look_at(object, path, 1);
+      else
+        look_at_attributes(object.id(), path);
+    });
+  }
+
+ private:
+  // Members by hard links: all others lead elsewhere, and are refused.
+  template <typename Visit>
+  void each_member(hid_t group, const std::string& path, const Visit& visit) {
+    H5G_info_t info;
+    if (!went(H5Gget_info(group, &info))) return;
+    for (hsize_t i = 0; i < info.nlinks; ++i) {
+      std::array<char, 256> name{};
+      const auto length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, name.data(),
+                                             name.size(), H5P_DEFAULT);
+      if (length < 0 || static_cast<std::size_t>(length) >= name.size()) continue;
+      const std::string at = path == "/" ? path + name.data() : path + "/" + name.data();
+      footprint_.be_at(at);
+      H5L_info_t link;
+      if (!went(H5Lget_info(group, name.data(), &link, H5P_DEFAULT)) || link.type != H5L_TYPE_HARD) continue;
+      if (const Handle object = held(H5Oopen(group, name.data(), H5P_DEFAULT), H5Oclose); object)
+        visit(object, name.data(), at);
+    }
+  }
+
+  void look_at(const Handle& object, const std::string& path, int depth) {
+    H5O_info_t info;
+    if (!went(H5Oget_info2(object.id(), &info, H5O_INFO_BASIC)) || !seen_.insert(info.addr).second) return;
+    look_at_attributes(object.id(), path);
+    if (info.type == H5O_TYPE_DATASET) look_at_dataset(object.id());
+    if (info.type == H5O_TYPE_GROUP && depth < kDeepest)
+      each_member(object.id(), path, [&](const Handle& member, const std::string&, const std::string& at) {
+        look_at(member, at, depth + 1);
+      });
+  }
+
+  void look_at_attributes(hid_t object, const std::string& path) {
+    H5O_info_t info;
+    if (!went(H5Oget_info2(object, &info, H5O_INFO_NUM_ATTRS))) return;
+    for (hsize_t i = 0; i < info.num_attrs; ++i) {
+      footprint_.be_at(fmt::format("{}, attribute {}", path, i));
+      const Handle attribute = held(
+          H5Aopen_by_idx(object, ".", H5_INDEX_NAME, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+      if (!attribute) continue;
+      std::array<char, 128> name{};
+      if (H5Aget_name(attribute.id(), name.size(), name.data()) > 0)
+        footprint_.be_at(fmt::format("{}, attribute '{}'", path, name.data()));
+      read(attribute.id());
+    }
+  }
+
+  void read(hid_t attribute) {
+    const Handle type = held(H5Aget_type(attribute), H5Tclose),
+                 space = held(H5Aget_space(attribute), H5Sclose);
+    if (!type || !space) return;
+    const hssize_t n = H5Sget_simple_extent_npoints(space.id());
+    const std::size_t size = H5Tget_size(type.id());
+    if (n <= 0 || size == 0) return;
+    if (static_cast<std::uint64_t>(n) > kMostMemory / size) throw TooLarge();
+    std::vector<std::byte> values(static_cast<std::size_t>(n) * size);
+    if (!went(H5Aread(attribute, type.id(), values.data()))) return;
+    if (H5Tdetect_class(type.id(), H5T_VLEN) > 0 || H5Tis_variable_str(type.id()) > 0)
+      H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, values.data());
+  }
+
+  // Of a chunked dataset all chunks are found, and none is read.
+  static void look_at_dataset(hid_t dataset) {
+    const Handle type = held(H5Dget_type(dataset), H5Tclose), space = held(H5Dget_space(dataset), H5Sclose);
+    const Handle properties = held(H5Dget_create_plist(dataset), H5Pclose);
+    if (!type || !space || !properties || H5Pget_layout(properties.id()) != H5D_CHUNKED) return;
+    hsize_t n_chunks = 0;
+    if (!went(H5Dget_num_chunks(dataset, space.id(), &n_chunks)) || n_chunks == 0) return;
+    std::vector<hsize_t> offset(H5S_MAX_RANK);
+    unsigned filters = 0;
+    haddr_t address = 0;
+    hsize_t bytes = 0;
+    went(H5Dget_chunk_info(dataset, space.id(), n_chunks - 1, offset.data(), &filters, &address, &bytes));
+  }
+
+  Footprint& footprint_;
+  Handle file_;
+  std::set<haddr_t> seen_;
+};
+
+// Address space of this process, in bytes.
+rlim_t own_memory() {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void limit(int resource, rlim_t most) {
+  const rlimit limits{most, most};
+  setrlimit(static_cast<__rlimit_resource>(resource), &limits);
+}
+
+// Never returns: no destructor, no buffer and no file of this process is the copy's to end.
+[[noreturn]] void walk_and_exit(const std::string& file, const std::string& part, Footprint& footprint) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGXCPU})
+    std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_IGN);  // which it ends soon enough for
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_CPU, kMostSeconds);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which reserve all there is
+  limit(RLIMIT_AS, own_memory() + kMostMemory);
+#endif
+  alarm(kMostWaitSeconds);
+  try {
+    Walk(file, footprint).go(part);
+    footprint.end = Footprint::End::kSound;
+  } catch (const TooLarge&) {
+    footprint.end = Footprint::End::kTooLarge;
+  } catch (const std::bad_alloc&) {
+    footprint.end = Footprint::End::kTooLarge;
+  } catch (const FileError&) {
+    footprint.end = Footprint::End::kSound;  // whoever reads it says it again
+  }
+  _exit(0);
+}
+
+// Memory that a process made by `fork` writes to for this one.
+class SharedFootprint {
+ public:
+  SharedFootprint()
+      : memory_(mmap(nullptr, sizeof(Footprint), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (memory_ == MAP_FAILED)
+      throw Error(fmt::format("no memory to check a file in: {}", std::strerror(errno)));
+    new (memory_) Footprint;
+  }
+  SharedFootprint(const SharedFootprint&) = delete;
+  SharedFootprint& operator=(const SharedFootprint&) = delete;
+  ~SharedFootprint() { munmap(memory_, sizeof(Footprint)); }
+
+  Footprint& operator*() const { return *static_cast<Footprint*>(memory_); }
+  Footprint* operator->() const { return static_cast<Footprint*>(memory_); }
+
+ private:
+  void* memory_;
+};
+
+// "it crashes HDF5 1.10.8 (Segmentation fault)"
+std::string what_happened(int status, Footprint::End end) {
+  const std::string library = fmt::format("HDF5 {}.{}.{}", H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
+  if (end == Footprint::End::kTooLarge)
+    return fmt::format("{} asks for more than {} MiB to read it", library, kMostMemory >> 20U);
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (signal == SIGXCPU || signal == SIGKILL)
+    return fmt::format("{} does not come to an end within {} seconds", library, kMostSeconds);
+  if (signal == SIGALRM)
+    return fmt::format("{} does not come to an end within {} seconds", library, kMostWaitSeconds);
+  return fmt::format("it crashes {} ({})", library, signal == 0 ? "an exit" : strsignal(signal));
+}
+
+// Returns whether all of the file was walked.
+bool walk_apart(const std::string& file, const std::string& part) {
+  const SharedFootprint footprint;
+  pid_t child = -1;
+  {
+    const Lock lock;  // so that the copy's HDF5 is at rest
+    child = fork();
+    if (child == 0) walk_and_exit(file, part, *footprint);
+  }
+  if (child < 0) throw Error(fmt::format("{}: no process to check it in: {}", file, std::strerror(errno)));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) throw Error(fmt::format("{}: cannot be checked: {}", file, std::strerror(errno)));
+  if (footprint->end == Footprint::End::kSound) return footprint->all;
+  throw FileError(fmt::format(
+      "{}: damaged at {}: {}; expected a file as it was written, so copy it anew, or make it again", file,
+      footprint->place.data(), what_happened(status, footprint->end)));
+}
+
+constexpr const char* kAllParts = "/";  // no part is called so
+
+// A file as it was when it was walked, and which part.
+using Walked = std::tuple<dev_t, ino_t, off_t, std::int64_t, std::int64_t, std::string>;
+
+std::atomic<bool>& walks() {
+  static std::atomic<bool> walk = true;
+  return walk;
+}
+
+}  // namespace
+
+void walk_files(bool walk) { walks() = walk; }
+
+void require_sound(const std::filesystem::path& file, const std::string& part) {
+  static std::mutex guard;
+  static std::set<Walked> sound;
+  struct stat about {};
+  if (!walks() || stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return;
+  const auto now = [&](const std::string& what) {
+    return Walked{about.st_dev,         about.st_ino,          about.st_size,
+                  about.st_mtim.tv_sec, about.st_mtim.tv_nsec, what};
+  };
+  const Walked this_part = now(part), all = now(kAllParts);
+  {
+    const std::lock_guard lock(guard);
+    if (sound.contains(this_part) || sound.contains(all)) return;
+  }
+  const bool walked_all = walk_apart(file.string(), part);
+  const std::lock_guard lock(guard);
+  sound.insert(walked_all ? all : this_part);
+}
+
+}  // namespace keyscope::recording::hdf5

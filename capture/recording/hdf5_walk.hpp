@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace keyscope::recording::hdf5 {
+
+// Walks what a file says of itself in a process of its own, which a damaged file may bring down instead of
+// this one: HDF5 1.10 follows addresses, sizes and trees that a changed byte has made up. The process has a
+// limit of memory and of time; it opens every object, reads every attribute and goes through the index of
+// every chunked dataset, and reads no row. What is merely wrong is left to whoever reads it.
+//   part: a group that is all that will be read, such as "entry_2"; empty: all of the file, or, where it has
+//   more than kMostParts parts, what these say of themselves
+//   throws FileError naming the place where it crashed, took too long or asked for too much
+//   A file that was found sound is not walked again while its inode, size and time stay what they are.
+void require_sound(const std::filesystem::path& file, const std::string& part = "");
+
+inline constexpr int kMostParts = 8;
+
+// Whether files are walked; a fuzzer, which wants to see the crash itself, does without.
+void walk_files(bool walk);
+
+}  // namespace keyscope::recording::hdf5

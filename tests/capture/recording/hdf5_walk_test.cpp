@@ -1,0 +1,141 @@
+#include "capture/recording/hdf5_walk.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "base/errors.hpp"
+#include "base/files.hpp"
+#include "tests/capture/recording/hostile_file.hpp"
+
+namespace keyscope::recording::hdf5 {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr std::uint32_t kNoSuchObject = 0x7FFF'FFFF;  // of a heap: so far behind its end that it is nobody's
+
+// Texts of attributes lie in global heaps: an attribute holds its text's length (4 bytes), the heap's address
+// (8) and the object's number in it (4).
+class DamagedHeap : public HostileFile {
+ protected:
+  std::string bytes() const { return read_file(path_); }
+  void write(const std::string& changed) const {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << changed;
+  }
+  // Where references to the file's heaps stand.
+  static std::vector<std::size_t> references(const std::string& file) {
+    std::vector<std::size_t> found;
+    for (std::size_t heap = file.find("GCOL"); heap != std::string::npos;
+         heap = file.find("GCOL", heap + 4)) {
+      const std::uint64_t address = heap;
+      std::string wanted(sizeof(address), '\0');
+      std::memcpy(wanted.data(), &address, sizeof(address));
+      for (std::size_t at = file.find(wanted); at != std::string::npos; at = file.find(wanted, at + 1))
+        found.push_back(at);
+    }
+    return found;
+  }
+  template <typename Number>
+  static std::string with(std::string file, std::size_t at, Number number) {
+    std::memcpy(file.data() + at, &number, sizeof(number));
+    return file;
+  }
+};
+
+TEST_F(DamagedHeap, AnObjectThatIsNotThereIsASentence) {
+  const std::string sound = bytes();
+  const auto places = references(sound);
+  ASSERT_GT(places.size(), 50U);
+  int n_refused = 0, n_crashes = 0;
+  for (std::size_t i = 0; i < places.size(); i += places.size() / 50) {
+    write(with(sound, places[i] + 8, kNoSuchObject));
+    const std::string said = message();
+    n_refused += said.empty() ? 0 : 1;  // not all are of texts that are read
+    if (said.find("crashes HDF5") == std::string::npos) continue;
+    EXPECT_THAT(said, AllOf(HasSubstr(path_.string()), HasSubstr("damaged at /entry"),
+                            HasSubstr("attribute '"), HasSubstr("expected a file as it was written")));
+    ++n_crashes;
+  }
+  EXPECT_GT(n_refused, 5);
+  EXPECT_GT(n_crashes, 0) << "HDF5 has learnt to refuse this: look for another damage";
+  write(sound);
+  EXPECT_EQ(message(), "");
+}
+
+TEST_F(DamagedHeap, AHeapThatSaysToBeHugeTakesNoMemory) {
+  const std::string sound = bytes();
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  for (std::size_t heap = sound.find("GCOL"); heap != std::string::npos;
+       heap = sound.find("GCOL", heap + 4)) {
+    write(with(sound, heap + 8, std::uint64_t{1} << 33U));
+    EXPECT_THAT(message(), AnyOf(HasSubstr("asks for more than"), HasSubstr("cannot read"))) << heap;
+  }
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 1 << 18) << "KiB";
+}
+
+// Whatever a byte of it says, this process goes on: in a file's metadata lie the addresses, sizes and trees.
+TEST_F(DamagedHeap, NoByteBringsTheProcessDown) {
+  const std::string sound = bytes();
+  const std::size_t step = sound.size() / 100;
+  std::size_t n_refused = 0;
+  for (std::size_t at = 0; at < sound.size(); at += step)
+    for (const char value : {'\x00', '\xFF'}) {
+      write(with(sound, at, value));
+      n_refused += message().empty() ? 0 : 1;
+    }
+  EXPECT_GT(n_refused, 2U);
+}
+
+TEST_F(DamagedHeap, APartIsWalkedWhereAFileHasMany) {
+  change([](hid_t file) {
+    for (int i = 0; i <= kMostParts; ++i) {
+      const hid_t group =
+          H5Gcreate2(file, ("more_" + std::to_string(i)).c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+      H5Gclose(group);
+    }
+  });
+  const std::string sound = bytes();
+  EXPECT_EQ(message(), "");
+  const auto places = references(sound);
+  int n_crashes = 0;
+  for (std::size_t i = 0; i < places.size(); i += places.size() / 50) {
+    write(with(sound, places[i] + 8, kNoSuchObject));
+    n_crashes += message().find("crashes HDF5") == std::string::npos ? 0 : 1;
+  }
+  EXPECT_GT(n_crashes, 0);
+}
+
+TEST(Walks, WhatIsNoFileIsNotTheirs) {
+  EXPECT_NO_THROW(require_sound("/nowhere/at/all.h5"));
+  EXPECT_NO_THROW(require_sound("/dev/null"));
+}
+
+// Damages that came from outside, where they are at hand.
+TEST(Walks, KnownDamagesAreSentences) {
+  const char* const data = std::getenv("KEYSCOPE_TEST_DATA");
+  const std::filesystem::path cases =
+      data == nullptr ? std::filesystem::path() : std::filesystem::path(data) / "../cases/recordings";
+  if (!std::filesystem::is_directory(cases)) GTEST_SKIP() << "KEYSCOPE_TEST_DATA has no ../cases/recordings";
+  for (const auto& entry : std::filesystem::directory_iterator(cases))
+    EXPECT_EXIT(
+        {
+          read_everything(entry.path().string());
+          std::_Exit(0);
+        },
+        ::testing::ExitedWithCode(0), "")
+        << entry.path();
+}
+
+}  // namespace
+}  // namespace keyscope::recording::hdf5
