@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -21,6 +25,7 @@
 
 #include "base/errors.hpp"
 #include "base/program.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 
 namespace keyscope {
@@ -55,6 +60,55 @@ fs::path output_path(const fs::path& path, bool replace) {
 
 namespace {
 
+constexpr std::string_view kPart = ".part";
+constexpr std::chrono::hours kLease{24};  // after which what other machines left is nobody's
+
+// "8c1f03ab42de-4711-98345": of this process and no other, now or later.
+std::string owner_name(std::int64_t process, std::uint64_t began) {
+  static const std::string machine = [] {
+    Sha256 hash;
+    hash.add(machine_identity());
+    return hash.hex().substr(0, 12);
+  }();
+  return fmt::format("{}-{}-{}", machine, process, began);
+}
+
+// Whether a part belongs to a process that has ended, of this machine, or of another one that is long silent.
+bool is_left_over(const fs::directory_entry& file, std::string_view owner) {
+  const auto first = owner.find('-'), second = owner.rfind('-');
+  std::int64_t process = 0;
+  if (first == owner.npos || first == second ||
+      std::from_chars(owner.data() + first + 1, owner.data() + second, process).ec != std::errc())
+    return false;
+  const std::uint64_t began = beginning_of_process(process);
+  if (began != 0 && owner == owner_name(process, began)) return false;
+  const std::string here = owner_name(0, 0);
+  if (owner.substr(0, first) == std::string_view(here).substr(0, here.find('-'))) return true;
+  std::error_code error;
+  const auto written = file.last_write_time(error);
+  return !error && fs::file_time_type::clock::now() - written > kLease;
+}
+
+// Takes away what killed processes left of files in this folder, the first time that something is written
+// there.
+void clear_left_over(const fs::path& folder) {
+  static std::mutex guard;
+  static std::set<fs::path> cleared;
+  {
+    const std::lock_guard lock(guard);
+    if (!cleared.insert(full_path(folder)).second) return;
+  }
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(folder, error)) {
+    std::string_view name = file.path().native();
+    if (!name.ends_with(kPart)) continue;
+    name.remove_suffix(kPart.size());
+    const auto dot = name.rfind('.');
+    std::error_code ignored;
+    if (dot != name.npos && is_left_over(file, name.substr(dot + 1))) fs::remove(file.path(), ignored);
+  }
+}
+
 // Onto the disk, so that the rename cannot overtake the bytes.
 void sync_part(const fs::path& part, const fs::path& path) {
   const Descriptor opened(part, O_RDONLY);
@@ -66,8 +120,11 @@ void sync_part(const fs::path& part, const fs::path& path) {
 
 AtomicFile::AtomicFile(const fs::path& path, bool replace)
     : path_(output_path(path, replace)),
-      part_(fmt::format("{}.{}.part", path_.string(), ::getpid())),
-      replace_(replace) {}
+      part_(fmt::format("{}.{}{}", path_.string(), owner_name(::getpid(), beginning_of_process(::getpid())),
+                        kPart)),
+      replace_(replace) {
+  clear_left_over(folder_of(path_));
+}
 
 AtomicFile::~AtomicFile() {
   std::error_code error;

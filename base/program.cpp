@@ -3,9 +3,12 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +20,36 @@ namespace keyscope {
 std::filesystem::path program_path() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
+namespace {
+
+std::string first_line(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::string line;
+  std::getline(stream, line);
+  return line;
+}
+
+}  // namespace
+
+// Field 22 of /proc/PID/stat.
+std::uint64_t beginning_of_process(std::int64_t process) {
+  const std::string line = first_line(fmt::format("/proc/{}/stat", process));
+  const auto name_end = line.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string field;
+  constexpr int kAfterName = 20;  // fields 3 to 22
+  for (int i = 0; i < kAfterName && fields >> field; ++i)
+    if (i == 0 && (field == "Z" || field == "X")) return 0;  // it has ended
+  return fields ? std::stoull(field) : 0;
+}
+
+std::string machine_identity() {
+  std::error_code error;
+  const std::filesystem::path names = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  return first_line("/proc/sys/kernel/random/boot_id") + " " + names.string();
 }
 
 ChildProgram::ChildProgram(const std::vector<std::string>& words, Output output) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,6 +11,13 @@ namespace keyscope {
 
 // Of the program that runs; empty where the system does not say.
 std::filesystem::path program_path();
+
+// When a process began, in the kernel's ticks; 0: it is not there, or has ended.
+std::uint64_t beginning_of_process(std::int64_t process);
+
+// Of the machine since it was started, and of the numbers that its processes have in this container: where
+// this is the same, so is a process of one number and beginning.
+std::string machine_identity();
 
 // A program that was started in a process of its own.
 class ChildProgram {

@@ -3,6 +3,8 @@
 #define ONIG_ESCAPE_UCHAR_COLLISION  // ICU has a UChar of its own
 
 #include <algorithm>
+#include <cstdint>
+#include <ctime>
 #include <new>
 #include <vector>
 
@@ -17,9 +19,18 @@ namespace keyscope {
 
 namespace {
 
-// As many as the tokenizers library allows one match, which is less than a second's work.
-constexpr unsigned long kMostRetries = 10'000'000;
-constexpr unsigned long kRetriesPerByte = 64;
+// A search goes back so many times before it is looked at how long all have taken; then twice as many, from
+// where it began.
+constexpr unsigned long kFirstRetries = 1 << 16;
+constexpr double kMostSeconds = 1, kSecondsPerByte = 1e-6;  // of the processor
+constexpr int kMatchesUnseen = 1 << 10;                     // between two looks at the clock
+
+// Of this thread.
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 const OnigUChar* units(std::string_view text) { return reinterpret_cast<const OnigUChar*>(text.data()); }
 
@@ -66,24 +77,59 @@ Regex::Regex(const std::string& expression, Syntax syntax) : compiled_(std::make
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 
+// The searches of one text, and what they have taken.
+class Regex::Search {
+ public:
+  Search(const Compiled& compiled, std::string_view text)
+      : compiled_(compiled), text_(text), region_(onig_region_new()), limits_(onig_new_match_param()) {
+    if (!region_ || !limits_) throw std::bad_alloc();
+    onig_initialize_match_param(limits_.get());
+  }
+
+  // Whether there is a match from there on; `region` says where.
+  bool from(std::size_t at) {
+    if (++n_searches_ % kMatchesUnseen == 0) check_time(at);
+    const OnigUChar *begin = units(text_), *end = begin + text_.size();
+    for (unsigned long retries = kFirstRetries;; retries *= 2) {
+      onig_set_retry_limit_in_match_of_match_param(limits_.get(), retries);
+      onig_set_retry_limit_in_search_of_match_param(limits_.get(), retries + text_.size());
+      const int found = onig_search_with_param(compiled_.regex.get(), begin, end, begin + at, end,
+                                               region_.get(), ONIG_OPTION_NONE, limits_.get());
+      if (found >= 0) return true;
+      if (found == ONIG_MISMATCH) return false;
+      if (found != ONIGERR_RETRY_LIMIT_IN_MATCH_OVER && found != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER)
+        give_up(at, message_of(found));
+      check_time(at);
+    }
+  }
+  const OnigRegion& region() const { return *region_; }
+
+ private:
+  void check_time(std::size_t at) const {
+    const double most = kMostSeconds + kSecondsPerByte * static_cast<double>(text_.size());
+    if (processor_seconds() - began_ > most)
+      give_up(at, fmt::format("it has gone back and forth for more than {:.1f} seconds", most));
+  }
+  [[noreturn]] void give_up(std::size_t at, const std::string& why) const {
+    throw InvalidInput(fmt::format("the expression {} gave up at byte {} of the text: {}",
+                                   shown(compiled_.expression), at, why));
+  }
+
+  const Compiled& compiled_;
+  std::string_view text_;
+  std::unique_ptr<OnigRegion, Compiled::Free> region_;
+  std::unique_ptr<OnigMatchParam, Compiled::Free> limits_;
+  double began_ = processor_seconds();
+  std::int64_t n_searches_ = 0;
+};
+
 void Regex::for_each_match(std::string_view text, MatchVisitor visit) const {
-  const std::unique_ptr<OnigRegion, Compiled::Free> region(onig_region_new());
-  const std::unique_ptr<OnigMatchParam, Compiled::Free> limits(onig_new_match_param());
-  if (!region || !limits) throw std::bad_alloc();
-  onig_initialize_match_param(limits.get());
-  onig_set_retry_limit_in_match_of_match_param(limits.get(), kMostRetries);
-  onig_set_retry_limit_in_search_of_match_param(limits.get(), kMostRetries + kRetriesPerByte * text.size());
-  const OnigUChar* begin = units(text);
-  const OnigUChar* end = begin + text.size();
+  Search search(*compiled_, text);
+  const OnigRegion* const region = &search.region();
   std::vector<Range> groups;
   std::size_t last_end = std::string::npos;
   for (std::size_t from = 0; from <= text.size();) {
-    const int found = onig_search_with_param(compiled_->regex.get(), begin, end, begin + from, end,
-                                             region.get(), ONIG_OPTION_NONE, limits.get());
-    if (found == ONIG_MISMATCH) return;
-    if (found < 0)
-      throw InvalidInput(fmt::format("the expression {} gave up at byte {} of the text: {}",
-                                     shown(compiled_->expression), from, message_of(found)));
+    if (!search.from(from)) return;
     groups.assign(region->num_regs, Range());
     for (int i = 0; i < region->num_regs; ++i)
       if (region->beg[i] >= 0)

@@ -34,12 +34,13 @@ class Regex {
 
   // Visits the matches that do not overlap, from left to right; an empty one right behind another is none.
   //   text: valid UTF-8
-  //   throws InvalidInput where a match takes more steps than sane expressions do (ten million, and 64 more
-  //   for every byte of the text), so that one that goes back and forth is an error and no long wait
+  //   throws InvalidInput where all of that takes more than a second of the processor, and a microsecond more
+  //   for every byte of the text: an expression that goes back and forth is an error and no long wait
   void for_each_match(std::string_view text, MatchVisitor visit) const;
 
  private:
   struct Compiled;
+  class Search;
   std::unique_ptr<Compiled> compiled_;
 };
 

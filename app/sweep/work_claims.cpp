@@ -18,6 +18,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/program.hpp"
 
 namespace keyscope::sweep {
 
@@ -29,32 +30,6 @@ using Json = nlohmann::ordered_json;
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
-std::string first_line(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  return line;
-}
-
-// When a process began, by field 22 of /proc/PID/stat; 0: it is not there.
-std::uint64_t beginning_of(std::int64_t process) {
-  const std::string line = first_line(fmt::format("/proc/{}/stat", process));
-  const auto name_end = line.rfind(')');
-  if (name_end == line.npos) return 0;
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string field;
-  constexpr int kAfterName = 20;  // fields 3 to 22
-  for (int i = 0; i < kAfterName && fields >> field; ++i)
-    if (i == 0 && (field == "Z" || field == "X")) return 0;  // it has ended
-  return fields ? std::stoull(field) : 0;
-}
-
-std::string machine_identity() {
-  std::error_code error;
-  const fs::path names = fs::read_symlink("/proc/self/ns/pid", error);
-  return first_line("/proc/sys/kernel/random/boot_id") + " " + names.string();
 }
 
 std::string drawn_token() {
@@ -97,7 +72,7 @@ Value field(const nlohmann::json& json, const char* name, Value otherwise) {
 
 WorkerIdentity WorkerIdentity::of_this_process() {
   const std::int64_t process = getpid();
-  return {host_name(), machine_identity(), process, beginning_of(process), drawn_token()};
+  return {host_name(), machine_identity(), process, beginning_of_process(process), drawn_token()};
 }
 
 std::string WorkerIdentity::name() const { return fmt::format("{}:{}", host, process); }
@@ -153,7 +128,7 @@ bool Claims::is_over(const std::string& name, const std::string& content) {
   const nlohmann::json holder = claimant(content);
   if (field(holder, "machine", std::string()) == worker_.machine) {
     const auto began = field<std::uint64_t>(holder, "began", 0);
-    if (began != 0 && beginning_of(field<std::int64_t>(holder, "pid", 0)) != began) return true;
+    if (began != 0 && beginning_of_process(field<std::int64_t>(holder, "pid", 0)) != began) return true;
   }
   const auto now = Clock::now();
   const auto [seen, is_new] = seen_.try_emplace(name, Seen{content, now});

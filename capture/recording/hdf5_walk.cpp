@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 #include <hdf5.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -135,6 +136,7 @@ class Walk {
   void look_at_attributes(hid_t object, const std::string& path) {
     H5O_info_t info;
     if (!went(H5Oget_info2(object, &info, H5O_INFO_NUM_ATTRS))) return;
+    went(H5Aexists(object, "\n"));  // looks at every name on another way than those by number do
     for (hsize_t i = 0; i < info.num_attrs; ++i) {
       footprint_.be_at(fmt::format("{}, attribute {}", path, i));
       const Handle attribute = held(
@@ -202,6 +204,7 @@ void limit(int resource, rlim_t most) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which reserve all there is
   limit(RLIMIT_AS, own_memory() + kMostMemory);
 #endif
+  mallopt(M_PERTURB, 0x5A);  // what lies beyond an array is nothing that could pass for sound
   alarm(kMostWaitSeconds);
   try {
     Walk(file, footprint).go(part);

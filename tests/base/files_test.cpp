@@ -1,12 +1,18 @@
 #include "base/files.hpp"
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/errors.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -101,6 +107,58 @@ TEST_F(Files, AppearWhenTheyAreCommitted) {
   EXPECT_THAT(file_error([&] { AtomicFile(path_, false); }), HasSubstr("exists already"));
   EXPECT_NO_THROW(write_file(path_, "other", true));
   EXPECT_EQ(read_file(path_), "other");
+}
+
+// Writes a part of a file in another process, which goes on, or has died by the time this returns.
+class OtherWriter {
+ public:
+  OtherWriter(const std::filesystem::path& path, bool dies) {
+    int ready[2];
+    if (pipe(ready) != 0) throw std::runtime_error("no pipe");
+    process_ = fork();
+    if (process_ == 0) {
+      const AtomicFile file(path, false);
+      std::ofstream(file.part()) << "half";
+      if (write(ready[1], "!", 1) == 1 && !dies) pause();
+      _exit(0);
+    }
+    char byte = 0;
+    if (read(ready[0], &byte, 1) != 1) throw std::runtime_error("the other process did not begin");
+    if (dies) end();
+    close(ready[0]);
+    close(ready[1]);
+  }
+  ~OtherWriter() { end(); }
+  OtherWriter(const OtherWriter&) = delete;
+  OtherWriter& operator=(const OtherWriter&) = delete;
+
+ private:
+  void end() {
+    if (process_ <= 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    process_ = -1;
+  }
+  pid_t process_ = -1;
+};
+
+TEST_F(Files, WhatADeadProcessLeftIsClearedAndWhatALivingOneWritesIsNot) {
+  const OtherWriter alive(folder_.path() / "alive.json", false), dead(folder_.path() / "dead.json", true);
+  std::ofstream(folder_.path() / "mine.part") << "somebody's";
+  std::ofstream(folder_.path() / "a.0123456789ab-1-1.part") << "another machine's, new";
+  std::ofstream(folder_.path() / "b.0123456789ab-1-1.part") << "another machine's, old";
+  std::filesystem::last_write_time(folder_.path() / "b.0123456789ab-1-1.part",
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(25));
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      found.push_back(entry.path().filename().string());
+    return found;
+  };
+  ASSERT_EQ(names().size(), 5U);
+  write_file(folder_.path() / "new.json", "{}", false);
+  EXPECT_THAT(names(), ::testing::UnorderedElementsAre("new.json", "mine.part", "a.0123456789ab-1-1.part",
+                                                       ::testing::StartsWith("alive.json.")));
 }
 
 TEST(SuggestedPaths, BeginWithWhatWasTyped) {
