@@ -1,9 +1,12 @@
 #include "base/files.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -165,6 +168,65 @@ Descriptor::~Descriptor() {
   if (id_ >= 0) ::close(id_);
 }
 
+namespace {
+
+// Where files are mapped, for the handler of the signal that tells that one has been cut since.
+struct Mapping {
+  std::atomic<const std::byte*> first = nullptr;  // null: nothing is mapped here
+  std::atomic<std::size_t> size = 0;
+  std::array<char, 1024> path{};
+};
+std::array<Mapping, 1024> mappings;  // more files than that end as others do
+
+void say(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+// The bytes are gone, and there is no place to go back to: the process ends, with a sentence.
+void end_at_cut(int signal, siginfo_t* about, void* /*context*/) {
+  const auto* const at = static_cast<const std::byte*>(about->si_addr);
+  for (const Mapping& mapping : mappings) {
+    const std::byte* const first = mapping.first;
+    if (first == nullptr || at < first || at >= first + mapping.size) continue;
+    say("keyscope: ");
+    say(mapping.path.data());
+    say(": has been cut, or its disk has failed, while it was read; expected it to stay as it was when it was "
+        "opened, so copy it anew and run this again\n");
+    _exit(1);
+  }
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void note_mapping(const fs::path& path, std::span<const std::byte> bytes) {
+  static const bool handled = [] {
+    struct sigaction action {};
+    action.sa_sigaction = end_at_cut;
+    action.sa_flags = SA_SIGINFO;
+    return sigaction(SIGBUS, &action, nullptr) == 0;
+  }();
+  if (!handled) return;
+  static std::mutex guard;
+  const std::lock_guard lock(guard);
+  const auto free = std::ranges::find_if(mappings, [](const Mapping& each) { return each.first == nullptr; });
+  if (free == mappings.end()) return;
+  const std::string name = path.string().substr(0, free->path.size() - 1);
+  std::memcpy(free->path.data(), name.c_str(), name.size() + 1);
+  free->size = bytes.size();
+  free->first = bytes.data();
+}
+
+void forget_mapping(std::span<const std::byte> bytes) {
+  for (Mapping& mapping : mappings)
+    if (mapping.first == bytes.data()) mapping.first = nullptr;
+}
+
+}  // namespace
+
 MappedFile::MappedFile(const fs::path& path) {
   const Descriptor file(path, O_RDONLY);
   if (file.id() < 0)
@@ -176,10 +238,13 @@ MappedFile::MappedFile(const fs::path& path) {
   void* mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.id(), 0);
   if (mapped == MAP_FAILED) throw FileError(fmt::format("{}: cannot be mapped into memory", path.string()));
   bytes_ = {static_cast<const std::byte*>(mapped), size};
+  note_mapping(path, bytes_);
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  forget_mapping(bytes_);
+  munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 void fail_to(std::string_view action, const std::string& where, int error) {

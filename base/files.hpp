@@ -84,7 +84,8 @@ class Descriptor {
   int id_;
 };
 
-// A file's bytes, mapped for reading only: none of them is read before it is touched.
+// A file's bytes, mapped for reading only: none of them is read before it is touched. Where one that is
+// touched is gone, since the file was cut meanwhile, the process ends with a sentence and status 1.
 class MappedFile {
  public:
   //   throws FileError where it cannot be opened or mapped; what is no regular file has no bytes

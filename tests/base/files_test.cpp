@@ -161,6 +161,27 @@ TEST_F(Files, WhatADeadProcessLeftIsClearedAndWhatALivingOneWritesIsNot) {
                                                        ::testing::StartsWith("alive.json.")));
 }
 
+TEST_F(Files, AMappedOneThatIsCutIsASentence) {
+  write_file(path_, std::string(1 << 16, 'a'), false);
+  EXPECT_EXIT(
+      {
+        const MappedFile mapped(path_);
+        std::filesystem::resize_file(path_, 10);
+        const volatile std::byte last = mapped.bytes().back();
+        std::_Exit(static_cast<int>(last));
+      },
+      ::testing::ExitedWithCode(1), "has been cut, or its disk has failed");
+  // What is no file of theirs ends as ever.
+  EXPECT_EXIT(
+      {
+        write_file(path_, "whole", true);
+        const MappedFile mapped(path_);
+        std::raise(SIGBUS);
+        std::_Exit(0);
+      },
+      ::testing::KilledBySignal(SIGBUS), "");
+}
+
 TEST(SuggestedPaths, BeginWithWhatWasTyped) {
   const test::ScratchFolder folder;
   std::filesystem::create_directory(folder.file("notes"));
