@@ -9,6 +9,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "analysis/policies/query_weights.hpp"
 #include "analysis/policies/row_selection.hpp"
 #include "capture/kernels/kernels.hpp"
 
@@ -88,32 +89,6 @@ RowMatrixD last_queries(std::span<const RowMatrixD> heads, std::int64_t window) 
   return all;
 }
 
-// Their weights on a KV head's rows, in float64.
-RowMatrixD weights_of(const RowMatrixD& queries, const BlockStatistics& block,
-                      std::span<const analysis::AttentionRules> rules, const MatrixView& keys,
-                      std::span<const std::int32_t> positions) {
-  RowMatrixD weights = queries * keys.cast<double>().transpose();
-  const Eigen::Index n = queries.rows() / std::ssize(rules);
-  for (Eigen::Index i = 0; i < weights.rows(); ++i) {
-    const analysis::AttentionRules& rule = rules[i / n];
-    const std::int64_t query = block.end - n + i % n;
-    double largest = rule.sink;
-    for (Eigen::Index row = 0; row < weights.cols(); ++row) {
-      const bool visible = positions[row] <= query && positions[row] >= rule.oldest_visible(query);
-      weights(i, row) = visible ? rule.score(weights(i, row)) : -std::numeric_limits<double>::infinity();
-      largest = std::max(largest, weights(i, row));
-    }
-    if (std::isinf(largest)) {  // all that the query saw is past the layer's window
-      weights.row(i).setZero();
-      continue;
-    }
-    weights.row(i) = (weights.row(i).array() - largest).exp();
-    const double sum = weights.row(i).sum() + std::exp(rule.sink - largest);
-    weights.row(i) /= sum;
-  }
-  return weights;
-}
-
 // One thread's workplace, used for head after head.
 class HeadRanking {
  public:
@@ -175,9 +150,9 @@ class HeadRanking {
       input.window_queries = &window_queries_;
     }
     if (needs.window_weights > 0) {
-      window_weights_ =
-          weights_of(queries_of(needs.window_weights), view_.block,
-                     std::span(view_.block.rules).subspan(first, group), input.keys, input.positions);
+      window_weights_ = analysis::weights_on_rows(queries_of(needs.window_weights), view_.block.end,
+                                                  std::span(view_.block.rules).subspan(first, group),
+                                                  input.keys, input.positions);
       input.window_weights = &window_weights_;
     }
   }
