@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "capture/model/config.hpp"
+#include "capture/model/rotary_frequencies.hpp"
 
 namespace keyscope::capture {
 
@@ -34,12 +35,9 @@ class Rope {
   at::Tensor inverse_frequency(std::int64_t length) const;
 
  private:
-  RopeScaling scaling_;
-  double theta_;
+  RotaryFrequencies frequencies_;
+  double attention_factor_;
   double query_growth_, query_growth_length_;
-  at::Tensor exponent_;                // (rotary_dim / 2) float32: 2i / rotary_dim
-  at::Tensor inverse_frequency_;       // up to the original context
-  at::Tensor long_inverse_frequency_;  // kLongRope: past it
 };
 
 // The rotation of whole heads on any device: x cos + partner(x) sin.
