@@ -186,9 +186,10 @@ void add_replay(CLI::App& app) {
       "replay", "Simulate eviction on the keys of a recorded run that kept everything, without the model");
   add_replay_options(*command, *arguments);
   command->footer(
-      "Layer 0 retains what a capture would; the layers above are simulated on full-cache keys. tova, h2o\n"
-      "and snapkv (which needs recorded attention weights) become oracles: they score by the attention of\n"
-      "the whole prompt.\n\n"
+      "Layer 0 retains what a capture would; the layers above are simulated on full-cache keys and queries,\n"
+      "which scorers that look at queries are given block by block. tova, h2o and snapkv become oracles: "
+      "they\n"
+      "score by the attention of the whole prompt.\n\n"
       "Example:\n"
       "  keyscope replay needle.h5 --policy keydiff --policy keydiff:recent=0.2 --policy h2o --budget 128 "
       "\\\n"

@@ -10,6 +10,7 @@
 #include "analysis/vector_math.hpp"
 #include "app/measures/head_data.hpp"
 #include "base/errors.hpp"
+#include "capture/model/recorded_attention.hpp"
 
 namespace keyscope::measures {
 
@@ -104,7 +105,7 @@ RowMatrixF recompute_attention(const Recording& recording, int run, int layer, i
                                std::int64_t first, std::int64_t count) {
   const auto info = recording.info();
   const int group = info->model.group_size(layer);
-  const auto rules = group_rules(recording, *info, {run, layer, query_head / group});
+  const auto rules = capture::group_rules(recording, *info, run, layer, query_head / group);
   return weights_by(recording, run, layer, query_head, first, count, rules[query_head % group]);
 }
 
@@ -112,7 +113,7 @@ std::vector<double> received_without_sinks(const Recording& recording, const Hea
   const auto info = recording.info();
   const int group = info->model.group_size(selection.layer);
   const analysis::AttentionRules rules =
-      recorded_rules(*info, selection.layer);  // of no head: without a sink
+      capture::recorded_rules(*info, selection.layer);  // of no head: without a sink
   const std::int64_t n = std::min(info->n_prompt(), run_of(*info, selection.run).n_tokens);
   std::vector<double> received(n, 0);
   for (int g = 0; g < group; ++g)
@@ -141,7 +142,7 @@ RowMatrixF visible_attention(const Recording& recording, int run, int layer, int
   RowMatrixF weights = rows.leftCols(std::min<Eigen::Index>(rows.cols(), first + count));
   blank_invisible(weights, first, info->runs[run],
                   recording.trace(run, layer, query_head / info->model.group_size(layer)).evicted_at,
-                  recorded_rules(*info, layer));
+                  capture::recorded_rules(*info, layer));
   return weights;
 }
 
@@ -176,7 +177,7 @@ class VisibleKeys {
   VisibleKeys(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection,
               std::int64_t n_keys)
       : run_(run_of(info, selection.run)),
-        rules_(group_rules(recording, info, selection)),
+        rules_(capture::group_rules(recording, info, selection.run, selection.layer, selection.kv_head)),
         keys_(recording.keys(selection.run, selection.layer, selection.kv_head, 0, n_keys)),
         evicted_at_(recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at) {}
 

@@ -14,6 +14,7 @@
 #include "base/json.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/model.hpp"
+#include "capture/model/recorded_attention.hpp"
 
 namespace keyscope::measures {
 
@@ -160,7 +161,7 @@ std::optional<FullCacheData> read_full_cache(const Recording& recording, const R
   check_trace(trace, full.n_seen, info);
   full.attention_received.assign(trace.attention_received.begin(),
                                  trace.attention_received.begin() + full.n_seen);
-  full.rules = group_rules(recording, info, head);
+  full.rules = capture::group_rules(recording, info, head.run, head.layer, head.kv_head);
   const bool has_rows =
       with_rows && info.keys && info.queries && info.values && info.heads.has(selection.kv_head);
   if (!has_rows || full.n_seen == 0) return full;
@@ -172,32 +173,6 @@ std::optional<FullCacheData> read_full_cache(const Recording& recording, const R
   const std::int64_t first = std::max<std::int64_t>(0, full.n_seen - score_last(info, about));
   full.queries = read_group_queries(recording, info, head, first, full.n_seen, full.query_positions);
   return full;
-}
-
-analysis::AttentionRules recorded_rules(const recording::RecordingInfo& info, int layer) {
-  try {
-    const capture::ModelConfig config = capture::parse_config(info.model.config, info.source);
-    if (layer < config.n_layers) return capture::attention_rules(config, layer);
-  } catch (const FileError&) {
-    // Recordings may come from elsewhere, and hold no configuration or one of a family that is not known.
-  }
-  return {.scale = 1 / std::sqrt(static_cast<double>(info.model.heads(layer).head_dim))};
-}
-
-std::vector<analysis::AttentionRules> group_rules(const Recording& recording, const RecordingInfo& info,
-                                                  const HeadSelection& selection) {
-  const auto group = static_cast<std::size_t>(info.model.group_size(selection.layer));
-  std::vector<analysis::AttentionRules> rules(group, recorded_rules(info, selection.layer));
-  if (!info.sinks) return rules;
-  const std::vector<float> sinks = recording.sink_logits(selection.run, selection.layer);
-  const std::size_t first = static_cast<std::size_t>(selection.kv_head) * group;
-  if (sinks.size() < first + group)
-    throw FileError(fmt::format(
-        "{}: run {}, layer {}: sink_logit holds no scores of the heads' learned sinks, without which their "
-        "attention cannot be told; capture it again",
-        info.source, info.runs[selection.run].plan.name, selection.layer));
-  for (std::size_t g = 0; g < group; ++g) rules[g].sink = sinks[first + g];
-  return rules;
 }
 
 namespace {

@@ -75,18 +75,6 @@ std::optional<FullCacheData> read_full_cache(const recording::Recording& recordi
                                              const HeadSelection& selection, std::int64_t n_seen,
                                              bool with_rows = true);
 
-// What attention did in a layer of the recorded model, by the config.json that the recording holds; by what
-// most models do, 1/√head_dim and nothing else, where that is of no model that can be run here.
-// Without sinks, which are of a query head: see group_rules.
-analysis::AttentionRules recorded_rules(const recording::RecordingInfo& info, int layer);
-
-// The same of each query head of a KV head's group, with its learned sink.
-//   throws FileError where the model has sinks and their scores were not recorded (a capture that was killed
-//   before its first block), without which no weight can be told
-std::vector<analysis::AttentionRules> group_rules(const recording::Recording& recording,
-                                                  const recording::RecordingInfo& info,
-                                                  const HeadSelection& selection);
-
 // One KV head's keys in a run with `--positions cache`, where rows are rotated by their place in the cache
 // (StreamingLLM, arXiv 2309.17453, Section 3.2). A recorded key has the rotation of the place that it came
 // to; whenever rows before it go, it moves up and is rotated anew. As exact as the dtype that the recorded

@@ -22,6 +22,7 @@
 #include "app/measures/head_data.hpp"
 #include "app/measures/quantisation_effect.hpp"
 #include "base/errors.hpp"
+#include "capture/model/recorded_attention.hpp"
 
 namespace keyscope::measures {
 
@@ -196,7 +197,8 @@ void measure_without_sinks(const recording::Recording& recording, const HeadSele
   }
   FullCacheData sinkless = full;
   sinkless.attention_received.assign(received.begin(), received.begin() + full.n_seen);
-  for (analysis::AttentionRules& rules : sinkless.rules) rules = recorded_rules(*info, selection.layer);
+  for (analysis::AttentionRules& rules : sinkless.rules)
+    rules = capture::recorded_rules(*info, selection.layer);
   measures.attention_mass_kept_without_sinks = attention_mass_kept(sinkless, measures.retained);
   if (sinkless.queries.rows() > 0)
     measures.output_error_without_sinks = output_error(

@@ -7,6 +7,7 @@
 #include "analysis/policies/slots.hpp"
 #include "app/measures/token_story.hpp"
 #include "base/errors.hpp"
+#include "capture/model/recorded_attention.hpp"
 
 namespace keyscope::measures {
 
@@ -55,7 +56,7 @@ std::vector<TokenLife> token_lives(const recording::Recording& recording, const 
   const auto info = recording.info();
   const recording::RunInfo& run = run_of(*info, selection.run);
   const auto evicted_at = recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at;
-  const std::int64_t window = recorded_rules(*info, selection.layer).window;
+  const std::int64_t window = capture::recorded_rules(*info, selection.layer).window;
   const auto policy = recorded_policy(*info, run);
   const std::int64_t budget = run.plan.layer_budgets(selection.layer, info->model)[selection.kv_head];
   const analysis::LayerCut cut{{&budget, 1}, run.plan.budget, info->n_prompt()};

@@ -15,6 +15,7 @@
 #include "app/measures/head_data.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "capture/model/recorded_attention.hpp"
 
 namespace keyscope::measures {
 
@@ -293,7 +294,7 @@ class HeadRows {
  public:
   HeadRows(const Recording& recording, const RecordingInfo& info, const HeadSelection& selection, bool values)
       : run_(run_of(info, selection.run)),
-        window_(recorded_rules(info, selection.layer).window),
+        window_(capture::recorded_rules(info, selection.layer).window),
         keys_(recording.keys(selection.run, selection.layer, selection.kv_head, 0, run_.n_tokens)),
         evicted_at_(recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at) {
     if (values)

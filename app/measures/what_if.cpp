@@ -11,6 +11,7 @@
 #include "app/measures/head_data.hpp"
 #include "app/measures/head_measures.hpp"
 #include "base/errors.hpp"
+#include "capture/model/recorded_attention.hpp"
 #include "capture/replay/head_replay.hpp"
 
 namespace keyscope::measures {
@@ -28,8 +29,9 @@ RunInfo replayed_run(const RecordingInfo& info, int full, const analysis::Policy
   RunInfo run = info.runs[full];
   run.plan.name = kWhatIfName;
   run.plan.policy = spec.name;
-  run.plan.oracle = needs.attention();
-  if (run.plan.oracle) parameters["oracle"] = replay::oracle_statistic(needs);
+  const std::string statistic = replay::oracle_statistic(needs);
+  run.plan.oracle = !statistic.empty();
+  if (run.plan.oracle) parameters["oracle"] = statistic;
   run.plan.parameters = recording::parameters_json(parameters);
   run.plan.budget = analysis::Budget::of_share(share).rows_for(info.n_prompt());
   run.plan.replayed = true;
@@ -56,7 +58,8 @@ std::string what_if_refusal(const RecordingInfo& info, const std::string& policy
                                             static_cast<std::uint64_t>(info.provenance.seed));
     if (!replay::cuts_heads_alone(*made)) return "it looks at several heads together; replay it instead";
     const auto needs = made->needs();
-    if (needs.queries() || needs.rotation) return "it looks at queries as a run puts them; capture with it";
+    if (std::string refusal = replay::query_refusal(info, needs, info.layers); !refusal.empty())
+      return refusal;
     if (needs.values && !info.values) return "it scores values, which were not recorded";
     if (needs.window > 0 && needs.window != recording::kRecordedWindow && !info.attention)
       return "it scores by attention weights, which were not recorded";
@@ -117,12 +120,14 @@ HeadTrace WhatIfRecording::trace(int run, int layer, int kv_head) const {
     const std::lock_guard lock(mutex_);
     if (const auto known = traces_.find({layer, kv_head}); known != traces_.end()) return known->second;
   }
+  const int scored = replay::scored_layer(*info_, layer);
   const analysis::PolicyNeeds needs = policy_->needs();
-  replay::HeadSource source = replay::read_head_source(*base_, needs, full_, layer, kv_head);
-  source.last_row_layer = replay::read_last_row_layer(*base_, needs, full_, layer);
+  replay::HeadSource source = replay::read_head_source(*base_, needs, full_, scored, kv_head);
+  source.last_row_layer = replay::read_last_row_layer(*base_, needs, full_, scored);
   const recording::RunPlan& plan = info_->runs.back().plan;
   replay::HeadEvictions evictions = replay::replay_head(
-      *policy_, source, kv_head, {layer, plan.budget, plan.block_size, recorded_rules(*info_, layer).window},
+      *policy_, source, kv_head,
+      {scored, plan.budget, plan.block_size, capture::recorded_rules(*info_, scored).window},
       [](std::int64_t) {});
   const auto n = static_cast<std::size_t>(info_->n_prompt());
   HeadTrace trace{std::move(evictions.evicted_at), std::move(evictions.evicted_margin),

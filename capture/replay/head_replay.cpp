@@ -9,8 +9,10 @@
 #include <oneapi/tbb/parallel_for.h>
 
 #include "analysis/matrix_view.hpp"
+#include "analysis/policies/query_weights.hpp"
 #include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
+#include "capture/model/recorded_attention.hpp"
 
 namespace keyscope::replay {
 
@@ -53,12 +55,28 @@ PresentRows gather(const HeadSource& source, const std::vector<std::int32_t>& po
           gather(source.attention_queries, positions)};
 }
 
+// Of every query head the last `window` queries of a block of n that ends before position `end`, one head
+// after the other.
+RowMatrixD last_queries(const std::vector<RowMatrixF>& heads, std::int64_t end, std::int64_t n, int window) {
+  const Eigen::Index n_last = std::min<Eigen::Index>(window, n);
+  RowMatrixD all(n_last * std::ssize(heads), heads.front().cols());
+  for (std::size_t head = 0; head < heads.size(); ++head)
+    all.middleRows(static_cast<Eigen::Index>(head) * n_last, n_last) =
+        heads[head].middleRows(end - n_last, n_last).cast<double>();
+  return all;
+}
+
 // One KV head under a policy, block after block.
 class HeadReplay {
  public:
   HeadReplay(const analysis::Policy& policy, const HeadSource& source, int kv_head,
              const ReplayedCache& cache)
-      : policy_(policy), source_(source), kv_head_(kv_head), cache_(cache) {
+      : policy_(policy),
+        needs_(policy.needs()),
+        source_(source),
+        kv_head_(kv_head),
+        cache_(cache),
+        moments_(source.unrotated_queries.size()) {
     evictions_.evicted_at.assign(source.keys.rows(), -1);
     evictions_.evicted_margin.assign(source.keys.rows(), std::numeric_limits<float>::quiet_NaN());
   }
@@ -68,7 +86,10 @@ class HeadReplay {
     block_ = block;
     for (std::int64_t i = 0; i < n_new; ++i) positions_.push_back(static_cast<std::int32_t>(start + i));
     if (cache_.window > 0) drop_past_window(start + n_new);
-    n_new_ = std::min(n_new, n_rows());
+    n_queries_ = n_new;
+    end_ = start + n_new;
+    for (std::size_t head = 0; head < moments_.size(); ++head)
+      moments_[head].add(source_.unrotated_queries[head].middleRows(start, n_new), source_.rotation);
   }
 
   std::int64_t n_rows() const { return std::ssize(positions_); }
@@ -76,18 +97,21 @@ class HeadReplay {
   // Valid until the rows change.
   analysis::RankedRows rank() {
     const PresentRows rows = gather(source_, positions_);
-    const PolicyInput input{.keys = rows.keys,
-                            .values = rows.values,
-                            .positions = positions_,
-                            .n_new_rows = n_new_,
-                            .budget = cache_.budget,
-                            .layer = cache_.layer,
-                            .kv_head = kv_head_,
-                            .last_row_group = rows.last_row_group,
-                            .last_row_layer = rows.last_row_layer,
-                            .attention_received = rows.attention_received,
-                            .attention_queries = rows.attention_queries,
-                            .window_sums = rows.window_sums};
+    PolicyInput input{.keys = rows.keys,
+                      .values = rows.values,
+                      .positions = positions_,
+                      .n_new_rows = std::min(n_queries_, n_rows()),  // a window may have dropped some
+                      .budget = cache_.budget,
+                      .layer = cache_.layer,
+                      .kv_head = kv_head_,
+                      .last_row_group = rows.last_row_group,
+                      .last_row_layer = rows.last_row_layer,
+                      .attention_received = rows.attention_received,
+                      .attention_queries = rows.attention_queries,
+                      .window_sums = rows.window_sums,
+                      .rotation = &source_.rotation,
+                      .query_moments = moments_};
+    add_queries(input);
     scores_.assign(positions_.size(), 0);
     forced_.assign(positions_.size(), 0);
     policy_.score(input, scores_);
@@ -114,7 +138,22 @@ class HeadReplay {
     positions_.erase(positions_.begin(), past);
   }
 
+  void add_queries(PolicyInput& input) {
+    input.group_size = static_cast<int>(std::max({source_.queries.size(), moments_.size(), std::size_t{1}}));
+    const auto last = [&](int window) { return last_queries(source_.queries, end_, n_queries_, window); };
+    if (needs_.window_queries > 0) {
+      window_queries_ = last(needs_.window_queries);
+      input.window_queries = &window_queries_;
+    }
+    if (needs_.window_weights > 0) {
+      window_weights_ =
+          analysis::weights_on_rows(last(needs_.window_weights), end_, source_.rules, input.keys, positions_);
+      input.window_weights = &window_weights_;
+    }
+  }
+
   const analysis::Policy& policy_;
+  const analysis::PolicyNeeds needs_;
   const HeadSource& source_;
   int kv_head_;
   const ReplayedCache& cache_;
@@ -122,7 +161,9 @@ class HeadReplay {
   std::vector<std::int32_t> positions_;  // of the rows that are present, ascending
   std::vector<double> scores_;
   std::vector<std::uint8_t> forced_;
-  std::int64_t n_new_ = 0;
+  RowMatrixD window_queries_, window_weights_;
+  std::vector<analysis::QueryMoments> moments_;  // per query head, of all queries so far
+  std::int64_t n_queries_ = 0, end_ = 0;         // of the block, and the position behind it
   std::int32_t block_ = 0;
 };
 
@@ -240,6 +281,28 @@ std::vector<float> window_sums(const Recording& recording, const RecordingInfo& 
   return as_float(sums / group_size);
 }
 
+struct Place {
+  int run, layer, kv_head;
+};
+
+// Queries of the head's group, as they were recorded, and before they turned.
+void add_queries(HeadSource& source, const Recording& recording, const PolicyNeeds& needs, const Place& at) {
+  const auto info = recording.info();
+  if (const std::string refusal = query_refusal(*info, needs, {&at.layer, 1}); !refusal.empty())
+    throw FileError(fmt::format("{}: {}", info->source, refusal));
+  const capture::RecordedRope rope(*info, at.run, at.layer);
+  source.rotation = rope.rotation();
+  if (!needs.queries()) return;
+  source.rules = capture::group_rules(recording, *info, at.run, at.layer, at.kv_head);
+  const int group_size = info->model.group_size(at.layer);
+  for (int head = at.kv_head * group_size; head < (at.kv_head + 1) * group_size; ++head) {
+    RowMatrixF queries = recording.queries(at.run, at.layer, head, 0, info->n_prompt());
+    check_finite(queries, "queries", *info, at.run, at.layer, at.kv_head);
+    if (needs.query_moments) source.unrotated_queries.push_back(rope.unrotated(queries, 0));
+    if (needs.window_queries > 0 || needs.window_weights > 0) source.queries.push_back(std::move(queries));
+  }
+}
+
 }  // namespace
 
 std::string oracle_statistic(const PolicyNeeds& needs) {
@@ -247,6 +310,32 @@ std::string oracle_statistic(const PolicyNeeds& needs) {
   if (needs.attention_received) return "attention_received";
   if (needs.window == recording::kRecordedWindow) return "attention_window";
   return needs.window > 0 ? "attention" : "";
+}
+
+int scored_layer(const RecordingInfo& info, int layer) {
+  const int lender = info.model.lender(layer);
+  return std::ranges::binary_search(info.layers, lender) ? lender : layer;
+}
+
+std::string query_refusal(const RecordingInfo& info, const PolicyNeeds& needs, std::span<const int> layers) {
+  if (!needs.queries() && !needs.rotation) return "";
+  if (needs.queries() && !info.queries)
+    return "it looks at queries, and none were recorded; capture with --record keys,queries";
+  for (const int layer : layers)
+    if (const int lender = info.model.lender(layer); needs.queries() && scored_layer(info, layer) != lender)
+      return fmt::format(
+          "layer {} borrows the keys of layer {}, whose queries decide about them and were not recorded; "
+          "capture with that layer",
+          layer, lender);
+  try {
+    capture::recorded_config(info, layers);
+  } catch (const FileError& error) {
+    return fmt::format(
+        "it goes by what the model does to queries and keys, which its recorded config does not tell ({}); "
+        "capture with it",
+        error.what());
+  }
+  return "";
 }
 
 std::vector<float> read_last_row_layer(const Recording& recording, const PolicyNeeds& needs, int run,
@@ -283,6 +372,7 @@ HeadSource read_head_source(const Recording& recording, const PolicyNeeds& needs
     }
   }
   if (needs.window > 0) source.window_sums = window_sums(recording, *info, needs.window, run, layer, kv_head);
+  if (needs.queries() || needs.rotation) add_queries(source, recording, needs, {run, layer, kv_head});
   return source;
 }
 

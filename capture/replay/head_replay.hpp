@@ -6,15 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "analysis/attention_rules.hpp"
 #include "analysis/matrix_view.hpp"
 #include "analysis/policies/policy.hpp"
+#include "analysis/policies/unrotated.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::replay {
 
 // What a replayed policy scores one KV head by, all of it over the prompt's tokens. Empty where the policy
-// does not read it. Attention is that of the whole prompt: what an eviction at block b could not have known
-// yet, which makes every policy that reads it an oracle.
+// does not read it. Queries are put to the simulated cache block by block, as a run puts them. Statistics of
+// attention are those of the whole prompt: what an eviction at block b could not have known yet, which makes
+// every policy that reads them an oracle.
 struct HeadSource {
   RowMatrixF keys;                              // (n_prompt, head_dim)
   RowMatrixF values;                            // (n_prompt, head_dim)
@@ -23,18 +26,32 @@ struct HeadSource {
   std::vector<double> attention_received;       // sum over all prompt queries, mean over the group
   std::vector<std::int32_t> attention_queries;  // how many of them could see the row
   std::vector<float> window_sums;               // sum over the last w prompt queries, mean over the group
+  // Per query head of the group (n_prompt, head_dim), after RoPE and before; and how each one attends.
+  std::vector<RowMatrixF> queries = {}, unrotated_queries = {};
+  std::vector<analysis::AttentionRules> rules = {};
+  analysis::Rotation rotation = {};  // how queries and keys turned
 };
 
-// The name of the recorded statistic that takes the place of the attention a policy asks for; empty where it
-// asks for none.
+// The name of the recorded statistic that takes the place of the attention a policy asks for, which makes it
+// an oracle; empty where it asks for none.
 std::string oracle_statistic(const analysis::PolicyNeeds& needs);
+
+// Why queries of these layers cannot be put to a simulated cache as a policy wants: they were not recorded,
+// or what the model does with them is not known. Empty where they can, or nobody wants it.
+std::string query_refusal(const recording::RecordingInfo& info, const analysis::PolicyNeeds& needs,
+                          std::span<const int> layers);
+
+// The layer by whose queries the rows of a layer are scored: the one whose keys it borrows, if that was
+// recorded, or itself.
+int scored_layer(const recording::RecordingInfo& info, int layer);
 
 // (n_prompt) mean over all query heads of the weight from the last prompt query; empty unless it is needed.
 std::vector<float> read_last_row_layer(const recording::Recording& recording,
                                        const analysis::PolicyNeeds& needs, int run, int layer);
 
 // Reads what `needs` names of one head of a run that kept everything. `last_row_layer` stays empty.
-//   throws FileError as the recording does, and on keys or values that are not finite, naming the place
+//   throws FileError as the recording does, on numbers that are not finite, naming the place, and with what
+//   query_refusal says
 HeadSource read_head_source(const recording::Recording& recording, const analysis::PolicyNeeds& needs,
                             int run, int layer, int kv_head);
 

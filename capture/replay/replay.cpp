@@ -15,7 +15,7 @@
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "capture/model/config.hpp"
+#include "capture/model/recorded_attention.hpp"
 #include "capture/recording/recording_layout.hpp"
 #include "capture/recording/records.hpp"
 #include "capture/replay/head_replay.hpp"
@@ -25,25 +25,12 @@ namespace keyscope::replay {
 
 namespace {
 
-// Per layer, as the model's configuration has them; none where that is of no family that is known.
-std::vector<std::int64_t> sliding_windows(const recording::RecordingInfo& info) {
-  std::vector<std::int64_t> windows(info.model.n_layers);
-  try {
-    const auto config = capture::parse_config(info.model.config, info.source);
-    for (int layer = 0; layer < std::min(info.model.n_layers, config.n_layers); ++layer)
-      windows[layer] = config.window(layer);
-  } catch (const FileError&) {  // NOLINT(bugprone-empty-catch): recordings come from other programs, too
-  }
-  return windows;
-}
-
 class Replay {
  public:
   Replay(const Source& source, const ReplayPlan& plan, const ReplayProgress& progress,
          const std::atomic<bool>& cancelled)
       : recording_(*source.recording),
         info_(source.recording->info()),
-        windows_(sliding_windows(*info_)),
         plan_(plan),
         progress_(progress),
         cancelled_(cancelled) {}
@@ -69,7 +56,7 @@ class Replay {
     for (const int layer : plan_.layers) {
       std::vector<HeadEvictions>& heads = lent[info_->model.lender(layer)];
       if (heads.empty())
-        heads = replay_layer(*policy, plan_.runs[run], layer);
+        heads = replay_layer(*policy, plan_.runs[run], scored_layer(*info_, layer));
       else
         add_rows(rows_of_layer(layer), progress_name(plan_.runs[run], layer));
       file.write_layer(run, layer, heads);
@@ -90,7 +77,8 @@ class Replay {
     const analysis::PolicyNeeds needs = policy.needs();
     const auto last_row_layer = read_last_row_layer(recording_, needs, plan_.source_run, layer);
     const int n_kv_heads = info_->model.heads(layer).n_kv_heads;
-    const ReplayedCache cache{layer, run.budget, run.block_size, windows_[layer]};
+    const ReplayedCache cache{layer, run.budget, run.block_size,
+                              capture::recorded_rules(*info_, layer).window};
     const auto after_block = [&](std::int64_t n_rows) { add_rows(n_rows, progress_name(run, layer)); };
     const auto read = [&](int kv_head) {
       HeadSource source = read_head_source(recording_, needs, plan_.source_run, layer, kv_head);
@@ -111,7 +99,6 @@ class Replay {
 
   const recording::Recording& recording_;
   std::shared_ptr<const recording::RecordingInfo> info_;
-  std::vector<std::int64_t> windows_;
   const ReplayPlan& plan_;
   const ReplayProgress& progress_;
   const std::atomic<bool>& cancelled_;
@@ -203,7 +190,7 @@ std::vector<int> choose_layers(const RecordingInfo& info, std::vector<int> wante
   return wanted;
 }
 
-void check_contents(const RecordingInfo& info, const std::string& policy,
+void check_contents(const ReplayPlan& plan, const RecordingInfo& info, const std::string& policy,
                     const analysis::PolicyNeeds& needs) {
   if (!info.keys)
     throw FileError(info.source +
@@ -213,11 +200,6 @@ void check_contents(const RecordingInfo& info, const std::string& policy,
         fmt::format("{}: only the rows of KV heads {} were recorded, and a replay scores the keys of every "
                     "head; capture without --heads",
                     info.source, fmt::join(info.heads.kv_heads, ", ")));
-  if (needs.queries() || needs.rotation)
-    throw UsageError(
-        fmt::format("replay: policy {} looks at queries themselves, block by block as a run puts them, and a "
-                    "replay has only what a whole prompt's attended to; capture with it",
-                    policy));
   if (needs.values && !info.values)
     throw FileError(
         fmt::format("{}: policy {} scores values, and none were recorded; capture with --record "
@@ -229,6 +211,8 @@ void check_contents(const RecordingInfo& info, const std::string& policy,
                     "were not recorded (their sums over the last {} always are); capture with --record "
                     "keys,queries,attention",
                     info.source, policy, needs.window, recording::kRecordedWindow));
+  if (const std::string refusal = query_refusal(info, needs, plan.layers); !refusal.empty())
+    throw FileError(fmt::format("{}: policy {}: {}", info.source, policy, refusal));
 }
 
 void check_options(const ReplayOptions& options) {
@@ -263,14 +247,16 @@ void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions&
     if (spec.name == "none") continue;
     const auto policy = analysis::make_policy(spec, options.seed);
     const auto needs = policy->needs();
-    check_contents(info, spec.name, needs);
+    check_contents(plan, info, spec.name, needs);
+    plan.scores_queries |= needs.queries();
     check_slots(spec, *policy, options.budget.rows_for(info.n_prompt()));
     auto parameters = analysis::with_defaults(spec, options.seed).options;
     recording::RunPlan run;
     run.policy = spec.name;
     run.name = recording::next_run_name(spec.run_name(), named);
-    run.oracle = needs.attention();
-    if (run.oracle) parameters["oracle"] = oracle_statistic(needs);
+    const std::string statistic = oracle_statistic(needs);
+    run.oracle = !statistic.empty();
+    if (run.oracle) parameters["oracle"] = statistic;
     run.parameters = recording::parameters_json(parameters);
     run.budget = options.budget.rows_for(info.n_prompt());
     run.block_size = options.block_size;
@@ -344,7 +330,7 @@ void measure_source(ReplayPlan& plan, const Source& source, const RecordingInfo&
       if (!from.has_dataset(name)) continue;
       const hdf5::Dataset dataset = from.open_dataset(name, 0, {0});
       const bool rows = name == "keys" || name == "queries" || name == "values";
-      if (name != "queries" && rows)
+      if (rows && (name != "queries" || plan.scores_queries))
         plan.store =
             std::ranges::max(plan.store, recording::store_of(dataset), {}, recording::store_rounding);
       plan.disk_bytes += static_cast<std::int64_t>(dataset.stored_bytes()) * (rows && !shared ? 2 : 1);

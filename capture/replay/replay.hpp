@@ -46,7 +46,8 @@ struct ReplayPlan {
   recording::Provenance provenance;
   std::vector<analysis::PolicySpec> policies;
   std::vector<recording::RunPlan> runs;  // one per policy, in the same order
-  // Of the recorded keys and values, the coarser of them.
+  bool scores_queries = false;           // whether a policy looks at queries
+  // Of the recorded keys and values, and of queries that a policy looks at, the coarsest.
   recording::StoreType store = recording::StoreType::kFloat32;
   std::uint64_t seed = 0;
   std::int64_t rows_total = 0;  // of all runs, layers and KV heads, and of the source run that is copied
@@ -56,7 +57,8 @@ struct ReplayPlan {
 //   throws UsageError on options that cannot be: an unknown run, policy or layer, no budget, no policy, or a
 //   run that evicted
 //   throws FileError where the recording holds too little: a prompt not read to its end, no keys, no values
-//   for a policy that scores them, no attention weights for one that sums over a window of queries
+//   for a policy that scores them, no attention weights for one that sums over a window of queries, and for
+//   one that looks at queries none of them or a model that is not known
 ReplayPlan plan_replay(const Source& source, const ReplayOptions& options);
 
 // What a replayed run left of the prompt in one head.
@@ -81,8 +83,8 @@ using ReplayProgress = std::function<void(std::int64_t rows_done, const std::str
 
 // Simulates block eviction on the prompt's keys of a run that kept everything, one run per policy, and writes
 // a recording of that run and of the replayed ones. Scores and selections are those of a capture. In the
-// exact layer, so are the retained rows; in the layers above, a capture's keys come from hidden states that
-// have lost what was evicted below, and a replay's do not.
+// exact layer, so are the retained rows; in the layers above, a capture's keys and queries come from hidden
+// states that have lost what was evicted below, and a replay's do not.
 //   One layer is worked on at a time, its heads in parallel.
 //   throws Cancelled within one block once `cancelled` is set; the runs done by then are kept
 //   throws FileError where the source cannot be read or `out` cannot be written

@@ -33,7 +33,8 @@ class WhatIfTest : public ::testing::Test {
 };
 
 TEST_F(WhatIfTest, IsWhatAReplayWrites) {
-  const std::vector<std::string> policies{"keydiff", "keydiff:recent=0.2", "sink", "snapkv", "h2o", "cur"};
+  const std::vector<std::string> policies{"keydiff", "keydiff:recent=0.2", "sink",      "snapkv", "h2o",
+                                          "cur",     "expected",           "compactor", "rkv"};
   const auto replayed = test::replay_to(folder_.file("replayed.h5"), source_, test::replay_options(policies));
   for (std::size_t i = 0; i < policies.size(); ++i) {
     ASSERT_THAT(what_if_refusal(*base_->info(), policies[i]), IsEmpty());
@@ -72,6 +73,9 @@ TEST_F(WhatIfTest, SaysWhyItCannotBeAsked) {
   EXPECT_THAT(what_if_refusal(info, "keydiff"), IsEmpty());
   info.values = false;
   EXPECT_THAT(what_if_refusal(info, "cur"), HasSubstr("values, which were not recorded"));
+  EXPECT_THAT(what_if_refusal(info, "rkv"), IsEmpty());
+  info.queries = false;
+  EXPECT_THAT(what_if_refusal(info, "rkv"), HasSubstr("queries, and none were recorded"));
   info.runs[0].plan.policy = "sink";
   EXPECT_THAT(what_if_refusal(info, "keydiff"), HasSubstr("kept everything"));
 }

@@ -83,8 +83,9 @@ TEST_F(ReplayPlanTest, ALayerThatBorrowsKeysLosesWhatItsLenderLoses) {
   options.prompt_ids = test::random_ids(50, model->config().vocab_size);
   options.record_values = true;
   const auto source = test::capture_to(folder_.file("source.h5"), options, *model);
-  const auto replayed = test::replay_to(folder_.file("replayed.h5"), source,
-                                        test::replay_options({"random", "h2o", "keydiff"}));
+  const auto replayed =
+      test::replay_to(folder_.file("replayed.h5"), source,
+                      test::replay_options({"random", "h2o", "keydiff", "rkv", "expected"}));
   const auto info = replayed->info();
   EXPECT_EQ(info->model.layer_lenders, (std::vector{0, 1, 2, 3, 2, 3}));
   for (int run = 0; run < std::ssize(info->runs); ++run)
@@ -158,7 +159,7 @@ TEST_F(ReplayPlanTest, RefusesOptionsThatCannotBe) {
               HasSubstr("--policy"));
   EXPECT_THAT(refused([](auto& options) { options.layers = {2}; }),
               AllOf(HasSubstr("--layers: layer 2 was not recorded"), HasSubstr("0, 1")));
-  for (const char* text : {"keydiff:granularity=model", "keydiff:split=pyramid", "expected", "rkv"})
+  for (const char* text : {"keydiff:granularity=model", "keydiff:split=pyramid"})
     EXPECT_THAT(refused([&](auto& options) { options.policies = test::policies({text}); }),
                 HasSubstr("capture with it"))
         << text;
