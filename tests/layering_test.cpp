@@ -329,8 +329,9 @@ TEST(Layering, RecordingsAndTokenizersNeedNoLibTorch) {
                                            "#include \"capture/model/", "#include \"capture/inference/"};
   for (const char* folder : {"capture/jinja", "capture/recording", "capture/tokenizer"})
     EXPECT_THAT(lines_with(whole_tree(), folder, forbidden), IsEmpty());
-  // What a config.json says about windows needs no LibTorch either.
-  EXPECT_THAT(lines_with(whole_tree(), "capture/replay", forbidden, "#include \"capture/model/config.hpp\""),
+  // What a config.json says about windows and rotation needs no LibTorch either.
+  EXPECT_THAT(lines_with(whole_tree(), "capture/replay", forbidden,
+                         "#include \"capture/model/recorded_attention.hpp\""),
               IsEmpty());
 }
 
