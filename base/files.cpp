@@ -64,6 +64,7 @@ fs::path output_path(const fs::path& path, bool replace) {
 namespace {
 
 constexpr std::string_view kPart = ".part";
+constexpr std::size_t kMachineDigits = 12;
 constexpr std::chrono::hours kLease{24};  // after which what other machines left is nobody's
 
 // "8c1f03ab42de-4711-98345": of this process and no other, now or later.
@@ -71,23 +72,40 @@ std::string owner_name(std::int64_t process, std::uint64_t began) {
   static const std::string machine = [] {
     Sha256 hash;
     hash.add(machine_identity());
-    return hash.hex().substr(0, 12);
+    return hash.hex().substr(0, kMachineDigits);
   }();
   return fmt::format("{}-{}-{}", machine, process, began);
 }
 
+// Takes a decimal number from the front of a text.
+template <typename Number>
+bool take_number(std::string_view& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || text.front() == '-') return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
 // Whether a part belongs to a process that has ended, of this machine, or of another one that is long silent.
 bool is_left_over(const fs::directory_entry& file, std::string_view owner) {
-  const auto first = owner.find('-'), second = owner.rfind('-');
+  const std::string_view machine = owner.substr(0, kMachineDigits);
+  std::string_view rest = owner.substr(machine.size());
   std::int64_t process = 0;
-  if (first == owner.npos || first == second ||
-      std::from_chars(owner.data() + first + 1, owner.data() + second, process).ec != std::errc())
-    return false;
-  const std::uint64_t began = beginning_of_process(process);
-  if (began != 0 && owner == owner_name(process, began)) return false;
-  const std::string here = owner_name(0, 0);
-  if (owner.substr(0, first) == std::string_view(here).substr(0, here.find('-'))) return true;
+  std::uint64_t began = 0;
+  const auto skip_dash = [&] {
+    const bool dash = rest.starts_with('-') && rest.size() > 1;
+    if (dash) rest.remove_prefix(1);
+    return dash;
+  };
   std::error_code error;
+  if (machine.size() != kMachineDigits || machine.find_first_not_of("0123456789abcdef") != machine.npos ||
+      !skip_dash() || !take_number(rest, process) || !skip_dash() || !take_number(rest, began) ||
+      !rest.empty() || !file.is_regular_file(error) || file.is_symlink(error))
+    return false;
+  if (owner_name(process, began) == owner) {  // of this machine; /proc may hide a process that lives
+    const std::uint64_t here = beginning_of_process(process);
+    return here != began && (here != 0 || (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH));
+  }
   const auto written = file.last_write_time(error);
   return !error && fs::file_time_type::clock::now() - written > kLease;
 }
@@ -102,13 +120,14 @@ void clear_left_over(const fs::path& folder) {
     if (!cleared.insert(full_path(folder)).second) return;
   }
   std::error_code error;
-  for (const auto& file : fs::directory_iterator(folder, error)) {
-    std::string_view name = file.path().native();
+  for (fs::directory_iterator file(folder, error), end; !error && file != end; file.increment(error)) {
+    const std::string path = file->path().string();
+    std::string_view name = path;
     if (!name.ends_with(kPart)) continue;
     name.remove_suffix(kPart.size());
     const auto dot = name.rfind('.');
     std::error_code ignored;
-    if (dot != name.npos && is_left_over(file, name.substr(dot + 1))) fs::remove(file.path(), ignored);
+    if (dot != name.npos && is_left_over(*file, name.substr(dot + 1))) fs::remove(path, ignored);
   }
 }
 

@@ -25,9 +25,9 @@ std::filesystem::path full_path(const std::filesystem::path& path);
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
 // A file that appears under its name when it is complete, and not before: until then it lies beside it, under
-// a name that no other process and no recording's `.part` has. What a killed process left so is removed when
-// something is next written to its folder: at once where it was a process of this machine, after a day where
-// it was another's.
+// a name that no other process and no recording's `.part` has. What killed processes left so is removed when
+// a process first writes to the folder: at once where they were of this machine, after a day where they were
+// another's.
 class AtomicFile {
  public:
   //   throws FileError as output_path does

@@ -36,6 +36,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "capture/recording/recording_layout.hpp"
 
@@ -216,15 +217,20 @@ void add_anatomies(const EvalOutcome& outcome, EvalReport& report) {
       table, summaries, settings, evaluation::report_caption(settings, outcome.asked.examples.size())));
 }
 
-// A file's name of an example's: "length-200-depth-50-sample-0".
+// A file's name of an example's, with a digest where it does not say all: "length-200-depth-50-sample-0".
 std::string file_name_of(const std::string& id) {
+  bool plain = true;
   std::string name;
   for (const char c : id)
     if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_')
       name += c;
     else if (!name.empty() && name.back() != '-')
       name += '-';
-  return name;
+  for (const char c : id) plain = plain && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ' ' || c == ',');
+  if (plain && !name.empty()) return name;
+  Sha256 digest;
+  digest.add(id);
+  return fmt::format("{}{}{}", name, name.empty() ? "" : "-", digest.hex().substr(0, 8));
 }
 
 // The first budget and block at which a policy answers an example worse than the full cache; null: none does.
@@ -266,17 +272,16 @@ std::int64_t record_examples(const EvalOptions& options, const capture::Model& m
   const auto grid = evaluation::grid_of(outcome.settings);
   const evaluation::ScoreTable table(outcome.evaluation.results, grid);
   std::int64_t n = 0;
-  folder.make_folder(figures::kRecordingsFolder);
   for (std::size_t example = 0; example < table.n_examples() && n < options.record; ++example) {
     const evaluation::GridPoint* const at = first_worse(table, example);
-    if (at == nullptr) continue;
-    ++n;
     const evaluation::Example& asked = outcome.asked.examples[example];
-    const fs::path out = folder.file(fs::path(figures::kRecordingsFolder) / (file_name_of(asked.id) + ".h5"));
+    if (at == nullptr || asked.continuation.sampling.temperature > 0) continue;  // a capture is greedy
+    ++n;
+    const fs::path out = folder.new_recording(file_name_of(asked.id) + ".h5");
     if (!fs::exists(out)) try {
         capture_to_file(model, recorded_options(outcome.settings, table, example, asked, *at),
                         {out, true, options.quiet});
-      } catch (const Cancelled&) {
+      } catch (...) {
         fs::remove(out);  // a part of it would pass for all of it the next time
         throw;
       }
@@ -291,6 +296,8 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   check_outputs(options, settings);
   if (options.record > 0 && options.out.empty())
     throw UsageError("--record: where to? give --out, the evaluation's folder");
+  if (options.record > 0 && settings.task == "perplexity")
+    throw UsageError("--record: perplexity has no answers; record a text by `keyscope capture`");
   StudyChoice study = options.study;
   study.open(options.out);
   const auto model = options.load_model();
@@ -369,8 +376,8 @@ void EvalOptions::add_to(CLI::App& command) {
   add_out(command, out, "evaluation");
   command
       .add_option("--record", record,
-                  "Record the first N examples that some policy answers worse than the full cache, for "
-                  "`keyscope view OUT`")
+                  "Record the first N examples that some policy answers worse than the full cache, greedily, "
+                  "for `keyscope view OUT`")
       ->check(one_or_more());
   command.add_option("--json", json, "All numbers as JSON into a file; - is stdout");
   command.add_option("--figure", figures, "Also draw into this file: .png, .svg, .pdf or .h5; repeatable")

@@ -92,6 +92,11 @@ std::optional<double> as_number(float margin) {
   return margin;
 }
 
+// Whether a policy evicted a row that its layer would still reach at the prompt's end.
+bool is_evicted(const RowsLost& rows, const LostRow& row) {
+  return !row.past_window && rows.reaches(row.layer, row.position, rows.n_prompt());
+}
+
 // Of the rows that a policy evicted of these places, in any layer or one: the first.
 template <typename Wanted>
 std::optional<FirstLoss> first_loss(const RowsLost& rows, std::int64_t block_size, const Wanted& wanted) {
@@ -100,7 +105,7 @@ std::optional<FirstLoss> first_loss(const RowsLost& rows, std::int64_t block_siz
     return std::tuple(row.n_read, row.layer, row.kv_head, row.position);
   };
   for (const LostRow& row : rows.all())
-    if (!row.past_window && wanted(row) && (first == nullptr || order(row) < order(*first))) first = &row;
+    if (is_evicted(rows, row) && wanted(row) && (first == nullptr || order(row) < order(*first))) first = &row;
   if (first == nullptr) return std::nullopt;
   return FirstLoss{.layer = first->layer,
                    .kv_head = first->kv_head,
@@ -141,7 +146,7 @@ std::optional<LayerEvidence> layer_evidence(const RowsLost& rows, const std::vec
   double shares = 0;
   std::vector<double> margins;
   for (const LostRow& row : rows.all()) {
-    if (!is_here(row) || row.n_read > n_read || row.rank == 0) continue;
+    if (!is_here(row) || !is_evicted(rows, row) || row.n_read > n_read || row.rank == 0) continue;
     shares += static_cast<double>(row.rank) / static_cast<double>(row.n_rows);
     margins.push_back(row.margin);
   }

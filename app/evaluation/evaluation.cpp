@@ -227,6 +227,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kExamples = "examples.jsonl";
 constexpr const char *kResults = "results.json", *kCost = "cost.json";
+constexpr const char* kRecorded = "recordings/made.txt";  // which of the recordings there it made, a line each
 
 [[noreturn]] void fail(const fs::path& path, const char* what) {
   throw FileError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
@@ -310,9 +311,20 @@ void ResultFolder::open_lines() {
 
 void ResultFolder::remove_results_of(const std::string& task) const {
   for (const fs::path& path : summary_files(out_.path(), task, true)) fs::remove(path);
-  if (fs::is_directory(file(figures::kRecordingsFolder)))
-    for (const auto& entry : fs::directory_iterator(file(figures::kRecordingsFolder)))
-      if (entry.path().extension() == ".h5") fs::remove(entry.path());
+  std::ifstream made(file(kRecorded));
+  for (std::string name; std::getline(made, name);)
+    if (!name.empty() && name.find('/') == std::string::npos)
+      fs::remove(file(fs::path(figures::kRecordingsFolder) / name));
+  fs::remove(file(kRecorded));
+}
+
+fs::path ResultFolder::new_recording(const std::string& name) const {
+  out_.make(figures::kRecordingsFolder);
+  const fs::path path = file(fs::path(figures::kRecordingsFolder) / name);
+  if (fs::exists(path)) return path;
+  const std::string made = fs::exists(file(kRecorded)) ? read_file(file(kRecorded)) : std::string();
+  if (("\n" + made).find("\n" + name + "\n") == std::string::npos) out_.write(kRecorded, made + name + "\n");
+  return path;
 }
 
 void ResultFolder::append(std::string_view line) {

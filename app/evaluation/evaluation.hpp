@@ -74,7 +74,8 @@ class ResultFolder {
   // Writes a file of the folder as a whole, over an earlier one.
   void write(const std::filesystem::path& name, std::string_view bytes) const { out_.write(name, bytes); }
   std::filesystem::path file(const std::filesystem::path& name) const { return out_.file(name); }
-  void make_folder(const std::filesystem::path& name) const { out_.make(name); }
+  // Where a recording of that name goes, which is noted as this evaluation's if it is not there yet.
+  std::filesystem::path new_recording(const std::string& name) const;
 
  private:
   void read_earlier();

@@ -109,6 +109,7 @@ EvidenceFinder::Bytes EvidenceFinder::sentence_around(Bytes bytes, std::size_t e
   };
   while (bytes.first > 0 && !ends_at(bytes.first - 1)) --bytes.first;
   while (bytes.first < bytes.end && is_white(text[bytes.first])) ++bytes.first;
+  if (ends_at(bytes.end - 1)) return bytes;  // "Washington D.C."
   while (bytes.end < text.size() && !ends_at(bytes.end)) ++bytes.end;
   if (bytes.end < text.size() && text[bytes.end] != '\n') ++bytes.end;
   return bytes;

@@ -25,6 +25,22 @@ namespace keyscope::evaluation {
 
 namespace {
 
+// What is asked: all of the input, or, where that has a passage of its own, what follows its last "Question:".
+std::string_view question_of(const LongBenchRow& row) {
+  const std::size_t last = row.input.rfind("Question:");
+  return std::string_view(row.input).substr(last == std::string::npos ? 0 : last);
+}
+
+// Those that may stand in the text: not what a judgement on it is.
+std::vector<std::string> answers_of_text(const LongBenchRow& row) {
+  std::vector<std::string> answers = row.answers;
+  std::erase_if(answers, [](const std::string& answer) {
+    const std::string word = lower_case(answer);
+    return word == "yes" || word == "no" || word == "unanswerable";
+  });
+  return answers;
+}
+
 // Turns rows into examples one after another.
 class LongBenchCollection {
  public:
@@ -73,7 +89,7 @@ class LongBenchCollection {
     example.answers = row.answers;
     if (row.task->metric == LongBenchMetric::kTokenF1)
       example.evidence = EvidenceFinder(*model_.tokenizer(), example.prompt_ids)
-                             .of_answers(example.answers, WantedAnswers::kAny, row.input);
+                             .of_answers(answers_of_text(row), WantedAnswers::kAny, question_of(row));
     example.continuation = continuation_of(*row.task);
     example.about = {{"task", row.task->name}, {"n_whole", prompt.n_whole}, {"cut", prompt.cut}};
     // trec is scored by them.

@@ -159,9 +159,11 @@ std::string_view asked_in(std::string_view text) {
 
 Evidence ruler_evidence(const RulerTask& task, const RulerText& text, std::span<const std::int32_t> ids,
                         const tokenizer::Tokenizer& tokenizer) {
-  return EvidenceFinder(tokenizer, ids)
-      .of_answers(text.outputs, task.any_output ? WantedAnswers::kAny : WantedAnswers::kAll,
-                  asked_in(text.asked));
+  const EvidenceFinder finder(tokenizer, ids);
+  if (task.name == "cwe" || task.name == "fwe")  // which stand on the whole list
+    return finder.of_texts({}, {}, asked_in(text.asked));
+  return finder.of_answers(text.outputs, task.any_output ? WantedAnswers::kAny : WantedAnswers::kAll,
+                           asked_in(text.asked));
 }
 
 namespace {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "app/measures/head_data.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "capture/model/recorded_attention.hpp"
 
 namespace keyscope::measures {
 namespace {
@@ -27,7 +27,7 @@ std::optional<EvidenceLoss> first_of_head(const recording::Recording& recording,
   for (const std::int32_t row : rows) {
     if (row >= std::ssize(evicted_at) || evicted_at[row] < 0) continue;
     const std::int32_t block = evicted_at[row];
-    if (window > 0 && recording::tokens_seen(info->runs[run], block) - row >= window) continue;
+    if (window > 0 && info->n_prompt() - row >= window) continue;
     const EvidenceLoss loss{head.layer, head.kv_head, block, row};
     if (!first || order(loss) < order(*first)) first = loss;
   }
@@ -45,6 +45,7 @@ std::vector<std::int32_t> evidence_tokens(const recording::RecordingInfo& info) 
     const auto evidence = field.optional("evidence");
     if (!evidence) return {};
     evidence->for_each([&](const JsonField& range) {
+      if (std::ssize(tokens) > info.n_prompt()) range.fail("more tokens than the prompt has", "each range once");
       std::vector<std::int64_t> ends;
       range.for_each([&](const JsonField& end) { ends.push_back(end.integer(0, info.n_prompt())); });
       if (ends.size() != 2) range.fail(fmt::format("{} numbers", ends.size()), "the first token and the end");
@@ -67,7 +68,7 @@ std::vector<std::optional<EvidenceLoss>> first_evidence_losses(const recording::
   std::vector<std::optional<EvidenceLoss>> losses(info->runs.size());
   if (rows.empty()) return losses;
   for (const recording::LayerHead& head : info->all_heads()) {
-    const std::int64_t window = recorded_rules(*info, head.layer).window;
+    const std::int64_t window = capture::recorded_rules(*info, head.layer).window;
     for (std::size_t run = 0; run < losses.size(); ++run) {
       if (info->runs[run].plan.budget == 0) continue;  // nothing is evicted
       keep_on();

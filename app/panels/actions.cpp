@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <imgui.h>
 
-#include "app/measures/evidence_loss.hpp"
 #include "app/measures/token_story.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/live.hpp"
@@ -182,9 +181,8 @@ std::string_view needs_held(const Session& session) {
 
 std::string_view needs_evidence(const Session& session) {
   if (!session.state().loaded()) return needs_recording(session);
-  return session.state().evidence_losses.empty() || measures::evidence_tokens(*session.state().info).empty()
-             ? "its capture was not told what the answer stands on (--evidence)"
-             : "";
+  return session.state().evidence.empty() ? "its capture was not told what the answer stands on (--evidence)"
+                                          : "";
 }
 
 std::string_view needs_tokens(const Session& session) {

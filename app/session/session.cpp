@@ -195,6 +195,7 @@ void Session::take(Opened&& result) {
   state_.recording = std::move(result.recording);
   state_.info = state_.recording->info();
   state_.evidence_losses = std::move(result.evidence_losses);
+  if (!state_.evidence_losses.empty()) state_.evidence = measures::evidence_tokens(*state_.info);
   if (!state_.loaded()) {
     if (live_ && state_.recording == live_->recording()) return;  // its plan is still to come
     state_.open_error = fmt::format("{}: it holds no run with recorded layers", state_.info->source);

@@ -55,8 +55,10 @@ struct SessionState {
   // figures. And which of them is shown.
   std::vector<std::string> documents;
   std::size_t document = 0;
-  // Of every run where it first evicted what the right answer stands on; empty where that is not known.
+  // Of every run where it first evicted what the right answer stands on; and what that is, none where it is
+  // not known.
   std::vector<std::optional<measures::EvidenceLoss>> evidence_losses;
+  TokenSet evidence;
   Selection selection;
   bool following = false;  // live: the selection moves to every new block
   bool playing = false;

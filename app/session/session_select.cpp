@@ -169,8 +169,7 @@ bool Session::select_evidence_loss() {
   state_.selection =
       clamp_selection(*state_.info, {static_cast<int>(run), loss.layer, loss.kv_head, loss.block});
   state_.locked = loss.position;
-  const auto tokens = measures::evidence_tokens(*state_.info);
-  state_.tokens = std::make_shared<const TokenSet>(tokens.begin(), tokens.end());
+  state_.tokens = std::make_shared<const TokenSet>(state_.evidence);
   return true;
 }
 

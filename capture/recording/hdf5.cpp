@@ -363,6 +363,11 @@ void Group::expect_member(const std::string& name, H5I_type_t type) const {
 }
 
 Group Group::open_group(const std::string& name) const {
+  if (path_ == "/" && file_bytes_ > 0) require_sound(file_, name);
+  return peek(name);
+}
+
+Group Group::peek(const std::string& name) const {
   const Lock lock;
   expect_member(name, H5I_GROUP);
   return {own(H5Gopen2(id(), name.c_str(), H5P_DEFAULT), H5Gclose, where_, "open group " + name), file_,
@@ -414,7 +419,9 @@ File File::open(const std::filesystem::path& path, bool follow) {
   require_sound(path);
   const Lock lock;
   if (H5Fis_hdf5(path.c_str()) == 0)
-    throw FileError(path.string() + ": is no HDF5 file (or has lost its beginning)");
+    throw FileError(path.extension() == ".part"
+                        ? path.string() + ": nothing was recorded yet when this capture was killed; run it again"
+                        : path.string() + ": is no HDF5 file (or has lost its beginning)");
   const Handle access = file_properties(path.string());
   use_input_driver(access.id(), path.string());
   File file{own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, path.string(), "open as HDF5"),

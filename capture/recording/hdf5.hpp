@@ -59,6 +59,7 @@ class Group : public Node {
   // `name` is a direct member, reached by a hard link; anything else
   //   throws FileError saying what was found there
   Group open_group(const std::string& name) const;
+  Group peek(const std::string& name) const;  // for its names and attributes alone: see require_sound
   //   needed: as much of the dataset as will be read, where that is less than all; this must be stored
   Dataset open_dataset(const std::string& name, std::size_t cache_bytes = 0, const Shape& needed = {}) const;
 

@@ -95,10 +95,7 @@ class Walk {
     const bool all = info.nlinks <= kMostParts;
     footprint_.all = all;
     each_member(root.id(), "/", [&](const Handle& object, const std::string& name, const std::string& path) {
-      if (all || name == part)
-        look_at(object, path, 1);
-      else
-        look_at_attributes(object.id(), path);
+      look_at(object, path, all || name == part ? 1 : kDeepest - 1);
     });
   }
 
@@ -194,8 +191,9 @@ void limit(int resource, rlim_t most) {
   setrlimit(static_cast<__rlimit_resource>(resource), &limits);
 }
 
-// Never returns: no destructor, no buffer and no file of this process is the copy's to end.
+// Never returns, whatever is thrown: no destructor, no buffer and no file of this process is the copy's to end.
 [[noreturn]] void walk_and_exit(const std::string& file, const std::string& part, Footprint& footprint) {
+  close_range(3, ~0U, 0);  // locks of the process that this one is a copy of
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGXCPU})
     std::signal(signal, SIG_DFL);
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_IGN);  // which it ends soon enough for
@@ -215,6 +213,8 @@ void limit(int resource, rlim_t most) {
     footprint.end = Footprint::End::kTooLarge;
   } catch (const FileError&) {
     footprint.end = Footprint::End::kSound;  // whoever reads it says it again
+  } catch (...) {
+    _exit(1);
   }
   _exit(0);
 }
@@ -225,7 +225,7 @@ class SharedFootprint {
   SharedFootprint()
       : memory_(mmap(nullptr, sizeof(Footprint), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
     if (memory_ == MAP_FAILED)
-      throw Error(fmt::format("no memory to check a file in: {}", std::strerror(errno)));
+      throw FileError(fmt::format("no memory to check a file in: {}", std::strerror(errno)));
     new (memory_) Footprint;
   }
   SharedFootprint(const SharedFootprint&) = delete;
@@ -240,12 +240,13 @@ class SharedFootprint {
 };
 
 // "it crashes HDF5 1.10.8 (Segmentation fault)"
-std::string what_happened(int status, Footprint::End end) {
+std::string what_happened(int status, const rusage& used, Footprint::End end) {
   const std::string library = fmt::format("HDF5 {}.{}.{}", H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
   if (end == Footprint::End::kTooLarge)
     return fmt::format("{} asks for more than {} MiB to read it", library, kMostMemory >> 20U);
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (signal == SIGXCPU || signal == SIGKILL)
+  const bool out_of_time = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1 >= kMostSeconds;
+  if (signal == SIGXCPU || (signal == SIGKILL && out_of_time))
     return fmt::format("{} does not come to an end within {} seconds", library, kMostSeconds);
   if (signal == SIGALRM)
     return fmt::format("{} does not come to an end within {} seconds", library, kMostWaitSeconds);
@@ -261,14 +262,15 @@ bool walk_apart(const std::string& file, const std::string& part) {
     child = fork();
     if (child == 0) walk_and_exit(file, part, *footprint);
   }
-  if (child < 0) throw Error(fmt::format("{}: no process to check it in: {}", file, std::strerror(errno)));
+  if (child < 0) throw FileError(fmt::format("{}: no process to check it in: {}", file, std::strerror(errno)));
   int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) throw Error(fmt::format("{}: cannot be checked: {}", file, std::strerror(errno)));
+  rusage used{};
+  while (wait4(child, &status, 0, &used) < 0)
+    if (errno != EINTR) break;  // where children that end are ignored, the footprint alone tells
   if (footprint->end == Footprint::End::kSound) return footprint->all;
   throw FileError(fmt::format(
       "{}: damaged at {}: {}; expected a file as it was written, so copy it anew, or make it again", file,
-      footprint->place.data(), what_happened(status, footprint->end)));
+      footprint->place.data(), what_happened(status, used, footprint->end)));
 }
 
 constexpr const char* kAllParts = "/";  // no part is called so

@@ -9,8 +9,8 @@ namespace keyscope::recording::hdf5 {
 // this one: HDF5 1.10 follows addresses, sizes and trees that a changed byte has made up. The process has a
 // limit of memory and of time; it opens every object, reads every attribute and goes through the index of
 // every chunked dataset, and reads no row. What is merely wrong is left to whoever reads it.
-//   part: a group that is all that will be read, such as "entry_2"; empty: all of the file, or, where it has
-//   more than kMostParts parts, what these say of themselves
+//   part: a group of the root that will be read, such as "entry_2"; empty: all of the file, or, where it has
+//   more than kMostParts parts, what these say of themselves and of their members
 //   throws FileError naming the place where it crashed, took too long or asked for too much
 //   A file that was found sound is not walked again while its inode, size and time stay what they are.
 void require_sound(const std::filesystem::path& file, const std::string& part = "");

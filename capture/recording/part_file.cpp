@@ -1,7 +1,10 @@
 #include "capture/recording/part_file.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <system_error>
 
 #include <fcntl.h>
@@ -12,6 +15,7 @@
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "capture/recording/recording.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -37,23 +41,56 @@ int rename_without_replacing(const std::filesystem::path& from, const std::files
   return errno == EINVAL || errno == ENOSYS ? rename_by_link(from, to) : -1;
 }
 
+// Whether a file has no byte but zeros: what a file system leaves where nothing was written.
+bool is_blank(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 1 << 16> bytes{};
+  while (file.read(bytes.data(), bytes.size()) || file.gcount() > 0)
+    if (!std::all_of(bytes.begin(), bytes.begin() + file.gcount(), [](char byte) { return byte == 0; }))
+      return false;
+  return file.eof();
+}
+
+// Whether a capture that was killed has left nothing in a part that cannot be made again: nothing was written,
+// or an HDF5 file without anything in it, or a recording of no block, or a replay. Of what cannot be read
+// nobody knows.
+bool is_worthless(const std::filesystem::path& part) {
+  if (is_blank(part)) return true;
+  try {
+    const hdf5::Group root = hdf5::File::open(part).root();
+    if (root.names().empty() && root.attribute_names().empty()) return true;
+    const auto info = open_recording(part.string())->info();
+    return std::ranges::all_of(
+        info->runs, [](const RunInfo& run) { return run.blocks_done == 0 || run.plan.replayed; });
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 PartFile::PartFile(const std::filesystem::path& out, bool replace)
     : out_(output_path(out, replace)), part_(out_.string() + ".part"), replace_(replace) {
-  if (!replace_) refuse_existing_part();
+  std::error_code error;
+  if (replace_ || !std::filesystem::exists(std::filesystem::symlink_status(part_, error))) return;
+  refuse_worthy_part();
+  worthless_part_ = true;
 }
 
-void PartFile::refuse_existing_part() const {
-  std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(part_, error)))
+void PartFile::refuse_worthy_part() const {
+  const Descriptor left(part_, O_RDWR);
+  if (left.id() >= 0 && try_lock(left.id()) == FileLock::kBusy)
+    throw FileError(part_.string() + ": another capture is writing to it; name another file");
+  if (left.id() < 0 || !is_worthless(part_))
     throw FileError(part_.string() +
-                    ": a recording in progress, or left by a capture that was killed; keep it under another "
-                    "name, or use --force to replace it");
+                    ": left by a capture that was killed, with what it had recorded, which every command reads, "
+                    "or another file; keep it under another name, or use --force to replace it");
 }
 
 hdf5::File PartFile::create() const {
-  if (!replace_) return hdf5::File::create(part_);
+  if (!replace_ && !worthless_part_) return hdf5::File::create(part_);
+  std::error_code error;
+  if (!replace_ && std::filesystem::exists(part_, error)) refuse_worthy_part();  // it may be another by now
   // The process that holds the lock may remove the file and make the next one before it unlocks; a lock on a
   // file that no longer has this name came too late.
   const Descriptor stale(part_, O_RDWR);

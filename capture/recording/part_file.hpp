@@ -10,7 +10,9 @@ namespace keyscope::recording {
 // Where a recording is written: OUT.part beside OUT, until it is renamed. All calls throw FileError.
 class PartFile {
  public:
-  // Looks whether OUT or a `.part` of a killed capture is in the way; with `replace` neither is.
+  // Looks whether OUT or a `.part` of a killed capture is in the way; with `replace` neither is. Nor is one
+  // that nobody writes to and that can be read and holds no block of a capture: it was killed in its first
+  // moments, or was a replay, which can be made again.
   PartFile(const std::filesystem::path& out, bool replace);
 
   // A new OUT.part, locked against other writers. A stale one is removed if it may be replaced and nobody
@@ -28,11 +30,12 @@ class PartFile {
   bool replace() const { return replace_; }
 
  private:
-  void refuse_existing_part() const;
+  void refuse_worthy_part() const;
 
   std::filesystem::path out_;
   std::filesystem::path part_;
   bool replace_ = false;
+  bool worthless_part_ = false;  // there is one that may go
 };
 
 // Assigns disk blocks to the whole file, which reads as zeros wherever nothing was written: a disk that is

@@ -136,7 +136,10 @@ RecordingInfo read_info(const hdf5::File& file, const std::string& source, const
                         const OpenProgress& progress) {
   const Group root = file.root();
   root.names();
-  if (!root.has_attribute("keyscope_format") || !root.has(kEntry))
+  const bool is_ours = root.has_attribute("keyscope_format") && root.has(kEntry);
+  if (!is_ours && std::filesystem::path(source).extension() == ".part")
+    throw FileError(source + ": nothing was recorded yet when this capture was killed; run it again");
+  if (!is_ours)
     throw FileError(source +
                     ": not a Keyscope recording (no attribute 'keyscope_format', or no group 'entry')");
   if (root.integer("keyscope_format") != kFormat)
@@ -183,7 +186,7 @@ class FileRecording final : public Recording {
   FileRecording(const EntryPath& path, const std::string& source, const OpenProgress& progress)
       : file_(hdf5::File::open(path.file)),
         entry_(path.entry.empty() ? kEntry : path.entry),
-        info_(std::make_shared<const RecordingInfo>(read_info(sound(path.file), source, entry_, progress))) {}
+        info_(std::make_shared<const RecordingInfo>(read_info(file_, source, entry_, progress))) {}
 
   std::shared_ptr<const RecordingInfo> info() const override { return info_; }
   RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
@@ -205,10 +208,6 @@ class FileRecording final : public Recording {
   RowMatrixF logits(int run) const override;
 
  private:
-  const hdf5::File& sound(const std::string& path) const {
-    hdf5::require_sound(path, entry_);
-    return file_;
-  }
   const RunInfo& run_info(int run) const;
   Group run_group(int run) const;
   void check_place(int run, int layer) const;
@@ -457,8 +456,10 @@ std::shared_ptr<Recording> open_recording(const std::string& path) {
 }
 
 std::shared_ptr<Recording> open_recording(const std::string& path, const OpenProgress& progress) {
+  const EntryPath place = entry_path(path);
+  hdf5::require_sound(place.file, place.entry.empty() ? kEntry : place.entry);  // others may read meanwhile
   const hdf5::Lock lock;
-  return std::make_shared<FileRecording>(entry_path(path), path, progress);
+  return std::make_shared<FileRecording>(place, path, progress);
 }
 
 std::vector<std::string> recording_entries(const std::string& file) {
@@ -466,7 +467,7 @@ std::vector<std::string> recording_entries(const std::string& file) {
   const hdf5::File opened = hdf5::File::open(file);
   const Group root = opened.root();
   for (const std::string& name : root.names())
-    if (root.has_group(name) && root.open_group(name).has("runs")) entries.push_back(name);
+    if (root.has_group(name) && root.peek(name).has("runs")) entries.push_back(name);
   // "entry", "entry_2", … "entry_10"
   std::ranges::stable_sort(entries, {}, &std::string::size);
   return entries;

@@ -145,6 +145,11 @@ class OtherWriter {
 TEST_F(Files, WhatADeadProcessLeftIsClearedAndWhatALivingOneWritesIsNot) {
   const OtherWriter alive(folder_.path() / "alive.json", false), dead(folder_.path() / "dead.json", true);
   std::ofstream(folder_.path() / "mine.part") << "somebody's";
+  for (const char* name : {"backup.2024-11-03.part", "archive.a-1-b.part", "b.0123456789ab-1-x.part"}) {
+    std::ofstream(folder_.path() / name) << "somebody's, old";
+    std::filesystem::last_write_time(folder_.path() / name,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(48));
+  }
   std::ofstream(folder_.path() / "a.0123456789ab-1-1.part") << "another machine's, new";
   std::ofstream(folder_.path() / "b.0123456789ab-1-1.part") << "another machine's, old";
   std::filesystem::last_write_time(folder_.path() / "b.0123456789ab-1-1.part",
@@ -155,10 +160,11 @@ TEST_F(Files, WhatADeadProcessLeftIsClearedAndWhatALivingOneWritesIsNot) {
       found.push_back(entry.path().filename().string());
     return found;
   };
-  ASSERT_EQ(names().size(), 5U);
+  ASSERT_EQ(names().size(), 8U);
   write_file(folder_.path() / "new.json", "{}", false);
-  EXPECT_THAT(names(), ::testing::UnorderedElementsAre("new.json", "mine.part", "a.0123456789ab-1-1.part",
-                                                       ::testing::StartsWith("alive.json.")));
+  EXPECT_THAT(names(), ::testing::UnorderedElementsAre(
+                           "new.json", "mine.part", "a.0123456789ab-1-1.part", "backup.2024-11-03.part",
+                           "archive.a-1-b.part", "b.0123456789ab-1-x.part", ::testing::StartsWith("alive.json.")));
 }
 
 TEST_F(Files, AMappedOneThatIsCutIsASentence) {

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -58,6 +59,47 @@ TEST_F(Writer, RefusesThePartOfAKilledCapture) {
   write_text(part(), "precious");
   EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("killed"));
   EXPECT_EQ(read_file(part()), "precious");
+}
+
+TEST_F(Writer, RefusesThePartThatHoldsBlocks) {
+  auto killed = make_recording_writer(out_, false);
+  capture_.send(*killed, 4);
+  killed->end(false);
+  std::filesystem::rename(out_, part());  // as it lies after a kill
+  const std::string kept = read_file(part());
+  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("with what it had recorded"));
+  EXPECT_EQ(read_file(part()), kept);
+}
+
+// It may be somebody's, or more than this program can read.
+TEST_F(Writer, RefusesAPartThatItCannotRead) {
+  auto killed = make_recording_writer(out_, false);
+  capture_.send(*killed, 4);
+  killed->end(false);
+  std::string torn = read_file(out_);
+  std::filesystem::remove(out_);
+  std::fill(torn.begin() + 512, torn.begin() + 8192, '\x7F');
+  for (const std::string& left : {torn, std::string(8, '\0') + "somebody's"}) {
+    write_text(part(), left);
+    EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("--force"));
+    EXPECT_EQ(read_file(part()), left);
+  }
+}
+
+// Killed before it had written what a recording begins with.
+TEST_F(Writer, APartInWhichNothingWasRecordedIsNotInTheWay) {
+  const auto empty_hdf5 = folder_.file("empty.h5");
+  H5Fclose(H5Fcreate(empty_hdf5.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  for (const std::string& left : {std::string(), std::string(4096, '\0'), read_file(empty_hdf5)}) {
+    write_text(part(), left);
+    EXPECT_THAT(message_of([&] { open_recording(part().string()); }), HasSubstr("nothing was recorded yet"));
+    auto writer = make_recording_writer(out_, false);
+    capture_.send(*writer);
+    writer->end(true);
+    EXPECT_TRUE(open_recording(out_.string())->info()->complete);
+    EXPECT_FALSE(std::filesystem::exists(part()));
+    std::filesystem::remove(out_);
+  }
 }
 
 TEST_F(Writer, ReplacesOnlyAtTheEnd) {
