@@ -73,6 +73,14 @@ struct PolicySpec {
   const std::string& run_name() const { return label.empty() ? name : label; }
 };
 
+// What a policy's own file, its option `file`, says of each KV head of a model, as JSON with an entry per
+// layer that has one per KV head.
+enum class HeadFile : std::uint8_t {
+  kNone,     // the policy has no file
+  kVectors,  // a list of as many numbers as a key has
+  kFlags     // 0 or 1
+};
+
 // An eviction policy: a score per cached row, of which the largest are kept, and rows that are kept whatever
 // they score. One object serves every layer and head of a run and keeps no state between calls.
 class Policy {
@@ -83,6 +91,12 @@ class Policy {
 
   // False where this layer's rows are never evicted.
   virtual bool evicts(int /*layer*/) const { return true; }
+
+  virtual HeadFile head_file() const { return HeadFile::kNone; }
+
+  // Takes what its file says, before anything else is asked of it that depends on that: of each layer
+  // (n_kv_heads, head_dim) or (n_kv_heads, 1); no rows of a layer of which the file says nothing.
+  virtual void take_file(std::vector<RowMatrixF> /*layers*/) {}
 
   // Writes one finite score per row into `scores` (n_rows); the largest are kept.
   virtual void score(const PolicyInput& input, std::span<double> scores) const = 0;
@@ -132,8 +146,9 @@ struct Budget {
 // One option that a policy takes.
 struct OptionDefinition {
   std::string key;
-  std::string accepted;  // as its user reads it: "mean|median", "0…1"
-  std::string fallback;  // value when not given; empty: the run's seed
+  std::string accepted;   // as its user reads it: "mean|median", "0…1"
+  std::string fallback;   // value when not given; empty: the run's seed
+  bool required = false;  // there is no such value: it must be given
 };
 
 // How a policy joins the registry: what it is called, what it takes, and how it is made.

@@ -45,6 +45,7 @@ const std::vector<PolicyDefinition>& definitions() {
       rkv_definition(),
       dropkv_definition(),
       defensive_definition(),
+      qfilters_definition(),
   };
   return kDefinitions;
 }
@@ -81,7 +82,8 @@ std::string what_it_takes(const PolicyDefinition& definition) {
 PolicySpec complete(const PolicyDefinition& definition, const PolicySpec& spec, std::uint64_t seed) {
   PolicySpec filled{spec.name, {}};
   for (const auto& option : all_options(definition))
-    filled.options[option.key] = option.fallback.empty() ? std::to_string(seed) : option.fallback;
+    filled.options[option.key] =
+        option.fallback.empty() && !option.required ? std::to_string(seed) : option.fallback;
   for (const auto& [key, value] : spec.options) {
     const auto known = filled.options.find(key);
     if (known == filled.options.end())
@@ -89,6 +91,10 @@ PolicySpec complete(const PolicyDefinition& definition, const PolicySpec& spec, 
           fmt::format("policy {} has no option \"{}\"; {}", spec.name, key, what_it_takes(definition)));
     known->second = value;
   }
+  for (const auto& option : definition.options)
+    if (option.required && filled.options.at(option.key).empty())
+      throw UsageError(fmt::format("policy {} needs {}={}; {}", spec.name, option.key, option.accepted,
+                                   what_it_takes(definition)));
   return filled;
 }
 
@@ -114,8 +120,12 @@ void add_option(PolicySpec& spec, std::string_view piece) {
 
 std::vector<PolicyEntry> registered_policies() {
   std::vector<PolicyEntry> entries;
-  for (const auto& definition : definitions())
-    entries.push_back({definition.name, definition.summary, option_list(definition.options)});
+  for (const auto& definition : definitions()) {
+    std::vector<OptionDefinition> required = definition.options;
+    std::erase_if(required, [](const OptionDefinition& option) { return !option.required; });
+    entries.push_back(
+        {definition.name, definition.summary, option_list(definition.options), option_list(required)});
+  }
   return entries;
 }
 

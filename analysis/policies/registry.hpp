@@ -17,6 +17,7 @@ struct PolicyEntry {
   std::string name;
   std::string summary;                   // one line
   std::vector<std::string> option_keys;  // accepted keys, with the values they take; without those of slots
+  std::vector<std::string> required;     // those of them that must be given
 };
 
 std::vector<PolicyEntry> registered_policies();
@@ -182,5 +183,10 @@ PolicyDefinition dropkv_definition();
 //   than the mean of that over the rows
 //   kernel=k   each query's weights averaged over k neighbouring rows first
 PolicyDefinition defensive_definition();
+
+// Q-Filters (arXiv 2503.02812): by the direction that a head's queries have in common.
+//   score: -f·k; f: the KV head's filter, as QueryDirections makes it
+//   file=PATH   of the filters
+PolicyDefinition qfilters_definition();
 
 }  // namespace keyscope::analysis

@@ -35,7 +35,10 @@ int parse_index(std::string_view text, const std::string& option) {
 std::string policy_help() {
   std::vector<std::string> names;
   names.reserve(analysis::registered_policies().size());
-  for (const auto& entry : analysis::registered_policies()) names.push_back(entry.name);
+  for (const auto& entry : analysis::registered_policies())
+    names.push_back(entry.required.empty()
+                        ? entry.name
+                        : fmt::format("{}:{}", entry.name, fmt::join(entry.required, ",")));
   std::vector<std::string> slots;
   for (const auto& option : analysis::slot_options()) slots.push_back(option.key + "=" + option.accepted);
   return fmt::format("NAME[:key=value,…], repeatable, one run each: {}; all take {}", fmt::join(names, ", "),

@@ -25,6 +25,7 @@ constexpr int kWrongUsage = 2;
 void add_subcommands(CLI::App& app) {
   add_demo(app);
   add_capture(app);
+  add_calibrate(app);
   add_replay(app);
   add_report(app);
   add_analyze(app);

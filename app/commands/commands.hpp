@@ -14,6 +14,7 @@ int run_command_line(int argc, char** argv);
 // Each adds its subcommand to `app`: options, help with an example, and the callback that does the work.
 void add_analyze(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_calibrate(CLI::App& app);
 void add_capture(CLI::App& app);
 void add_choose_file(CLI::App& app);
 void add_compare(CLI::App& app);

@@ -20,6 +20,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "capture/inference/budget_split.hpp"
+#include "capture/model/policy_file.hpp"
 
 namespace keyscope::evaluation {
 
@@ -172,8 +173,8 @@ void check_policies(const Settings& settings, std::span<const Example> examples,
     if (!point.evicts()) continue;
     const std::int64_t budget = point.rows_for(std::ssize(shortest.prompt_ids));
     try {
-      capture::check_slots(model.config(), point.spec, *analysis::make_policy(point.spec, settings.seed),
-                           budget);
+      capture::check_slots(model.config(), point.spec,
+                           *capture::policy_for(point.spec, settings.seed, model.config()), budget);
     } catch (const UsageError& error) {
       throw UsageError(fmt::format("example {} of {} tokens, budget {}: {}", shortest.id,
                                    shortest.prompt_ids.size(), point.budget_text, error.what()));

@@ -203,6 +203,8 @@ std::string score_refusal(const RecordingInfo& info, int run) {
     const auto policy = policy_of(info, run);
     if (policy->slots().joint())
       return fmt::format("{} weighed this head's rows with those of others", plan.name);
+    if (policy->head_file() == analysis::HeadFile::kVectors)
+      return fmt::format("{} scores by a file of its own, which the recording only names", plan.name);
     const analysis::PolicyNeeds needs = policy->needs();
     if (needs.attention())
       return fmt::format("{} scores by attention weights, of which a recording holds only sums", plan.name);

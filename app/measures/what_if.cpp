@@ -11,6 +11,7 @@
 #include "app/measures/head_data.hpp"
 #include "app/measures/head_measures.hpp"
 #include "base/errors.hpp"
+#include "capture/model/policy_file.hpp"
 #include "capture/model/recorded_attention.hpp"
 #include "capture/replay/head_replay.hpp"
 
@@ -54,8 +55,8 @@ std::string what_if_refusal(const RecordingInfo& info, const std::string& policy
   if (full_cache_run(info) < 0) return "there is no finished run that kept everything";
   if (!info.keys) return "keys were not recorded";
   try {
-    const auto made = analysis::make_policy(analysis::parse_policy(policy),
-                                            static_cast<std::uint64_t>(info.provenance.seed));
+    const auto made = capture::policy_for(analysis::parse_policy(policy),
+                                          static_cast<std::uint64_t>(info.provenance.seed), info);
     if (!replay::cuts_heads_alone(*made)) return "it looks at several heads together; replay it instead";
     const auto needs = made->needs();
     if (std::string refusal = replay::query_refusal(info, needs, info.layers); !refusal.empty())
@@ -65,6 +66,8 @@ std::string what_if_refusal(const RecordingInfo& info, const std::string& policy
       return "it scores by attention weights, which were not recorded";
   } catch (const UsageError& error) {
     return error.what();
+  } catch (const FileError& error) {
+    return error.what();
   }
   return "";
 }
@@ -73,7 +76,7 @@ WhatIfRecording::WhatIfRecording(std::shared_ptr<const recording::Recording> bas
     : base_(std::move(base)), full_(full_cache_run(*base_->info())) {
   const analysis::PolicySpec spec = analysis::parse_policy(what_if.policy);
   RecordingInfo info = *base_->info();
-  policy_ = analysis::make_policy(spec, static_cast<std::uint64_t>(info.provenance.seed));
+  policy_ = capture::policy_for(spec, static_cast<std::uint64_t>(info.provenance.seed), info);
   info.runs.push_back(replayed_run(info, full_, spec, what_if.share));
   info_ = std::make_shared<const RecordingInfo>(std::move(info));
 }

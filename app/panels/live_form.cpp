@@ -90,7 +90,8 @@ std::vector<analysis::PolicySpec> read_policies(const std::string& text, std::st
 }  // namespace
 
 LiveForm::LiveForm() : counter_([] { GlfwWindow::wake(); }), desktop_([] { GlfwWindow::wake(); }) {
-  for (const auto& entry : analysis::registered_policies()) names_.push_back(entry.name);
+  for (const auto& entry : analysis::registered_policies())
+    if (entry.required.empty()) names_.push_back(entry.name);
   chosen_.assign(names_.size(), 0);
   for (std::size_t i = 0; i < names_.size(); ++i) chosen_[i] = names_[i] == "none" || names_[i] == "keydiff";
 }

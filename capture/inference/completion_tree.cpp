@@ -19,6 +19,7 @@
 #include "capture/inference/completion.hpp"
 #include "capture/inference/eviction.hpp"
 #include "capture/inference/memory_need.hpp"
+#include "capture/model/policy_file.hpp"
 #include "capture/model/transformer.hpp"
 #include "capture/recording/records.hpp"
 
@@ -51,7 +52,7 @@ std::size_t CompletionTree::rule_of(const CompletionRequest& request) {
   const auto [found, is_new] = rule_indices_.try_emplace(
       {spec.name + recording::parameters_json(spec.options), request.budget, n_prompt}, rules_.size());
   if (is_new) {
-    auto policy = analysis::make_policy(request.policy, settings_.seed);
+    auto policy = policy_for(request.policy, settings_.seed, config_);
     check_slots(config_, request.policy, *policy, request.budget);
     auto budgets = split_budgets(config_, *policy, request.budget, n_prompt);
     const std::int64_t uncut = rows_uncut(*policy, budgets, request.budget);

@@ -20,6 +20,7 @@
 #include "capture/inference/budget_split.hpp"
 #include "capture/inference/capture.hpp"
 #include "capture/model/model_cache.hpp"
+#include "capture/model/policy_file.hpp"
 #include "capture/recording/records.hpp"
 
 namespace keyscope::capture {
@@ -154,7 +155,7 @@ void check_policy(const ModelConfig& config, const CaptureOptions& options, cons
 // One set of rows for a whole layer cannot have several sizes.
 void check_budgets(const ModelConfig& config, const CaptureOptions& options) {
   for (const analysis::PolicySpec& spec : options.policies)
-    if (const auto policy = analysis::make_policy(spec, options.seed); policy != nullptr)
+    if (const auto policy = policy_for(spec, options.seed, config); policy != nullptr)
       check_policy(config, options, spec, *policy);
   if (options.budgets.empty()) return;
   const auto n_heads = static_cast<std::size_t>(config.n_kv_heads);
@@ -183,7 +184,7 @@ recording::RunPlan plan_run(const ModelConfig& config, const CaptureOptions& opt
     run.budget = largest_budget(options);
     run.budgets = options.budgets;
     if (run.budgets.empty())
-      run.budgets = split_budgets(config, *analysis::make_policy(spec, options.seed), run.budget,
+      run.budgets = split_budgets(config, *policy_for(spec, options.seed, config), run.budget,
                                   std::ssize(options.prompt_ids));
     run.oracle = options.oracle;
     run.cache_positions = options.cache_positions;

@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
 #include "capture/inference/memory_need.hpp"
 #include "capture/inference/run_state.hpp"
+#include "capture/model/policy_file.hpp"
 #include "capture/model/transformer.hpp"
 
 namespace keyscope::capture {
@@ -52,8 +52,8 @@ PolicyRun::PolicyRun(const CaptureContext& context, int run)
     : context_(context),
       run_plan_(context.plan.runs[run]),
       run_(run),
-      policy_(analysis::make_policy(context.options.policies[run % context.options.policies.size()],
-                                    context.options.seed)) {
+      policy_(policy_for(context.options.policies[run % context.options.policies.size()],
+                         context.options.seed, context.model.config())) {
   layers_.resize(context.model.config().n_layers);
   outcome_.name = run_plan_.name;
   prompt_result_.run = run;

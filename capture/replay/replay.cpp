@@ -15,6 +15,8 @@
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "capture/model/config.hpp"
+#include "capture/model/policy_file.hpp"
 #include "capture/model/recorded_attention.hpp"
 #include "capture/recording/recording_layout.hpp"
 #include "capture/recording/records.hpp"
@@ -50,7 +52,7 @@ class Replay {
   }
 
   RunOutcome replay_run(std::size_t run, ReplayFile& file) {
-    const auto policy = analysis::make_policy(plan_.policies[run], plan_.seed);
+    const auto policy = capture::policy_for(plan_.policies[run], plan_.seed, *info_);
     RunOutcome outcome{plan_.runs[run].name, {}};
     std::map<int, std::vector<HeadEvictions>> lent;  // by the layer whose keys are those of several
     for (const int layer : plan_.layers) {
@@ -245,7 +247,7 @@ void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions&
   std::vector<recording::RunPlan> named{info.runs[plan.source_run].plan};
   for (const analysis::PolicySpec& spec : options.policies) {
     if (spec.name == "none") continue;
-    const auto policy = analysis::make_policy(spec, options.seed);
+    const auto policy = capture::policy_for(spec, options.seed, info);
     const auto needs = policy->needs();
     check_contents(plan, info, spec.name, needs);
     plan.scores_queries |= needs.queries();

@@ -47,9 +47,13 @@ TEST(Registry, FillsInDefaults) {
 
 TEST(Registry, MakesEveryPolicyButNone) {
   for (const auto& entry : registered_policies()) {
-    const auto policy = make_policy(parse_policy(entry.name), 0);
-    EXPECT_EQ(policy == nullptr, entry.name == "none") << entry.name;
     EXPECT_FALSE(entry.summary.empty());
+    const std::string text = entry.required.empty() ? entry.name : entry.name + ":file=f.json";
+    EXPECT_EQ(make_policy(parse_policy(text), 0) == nullptr, entry.name == "none") << entry.name;
+    if (!entry.required.empty()) {
+      EXPECT_THAT([&] { parse_policy(entry.name); },
+                  ThrowsMessage<UsageError>(HasSubstr("needs file=PATH; it takes file=PATH")));
+    }
   }
 }
 

@@ -134,7 +134,7 @@ std::string policy_name(const std::string& golden) {
       {"compactor:sketch=0,blend=0.5", "compactor:blend=0.5"},
       {"capkv:sinks=4", ""},  // sinks are protection
       {"expected:epsilon=0,sinks=4", ""},
-      {"qfilters", ""},
+      {"qfilters", "qfilters:file=f.json"},
       {"duo:streaming", ""}};
   if (golden.starts_with("critical")) return "";
   const auto other = kOthers.find(golden);
@@ -162,6 +162,8 @@ TEST(Scorers, AreThoseOfNumPy) {
       const std::string name = policy_name(golden.at("policy"));
       if (name.empty()) continue;
       const auto policy = make_policy(parse_policy(name), 0);
+      if (policy->head_file() == HeadFile::kVectors)
+        policy->take_file({matrix<RowMatrixF>(json::array({from.at("query_filter")}))});
       for (const json& set : golden.at("sets")) {
         const std::int64_t budget = set.at("budget");
         const Scored scored = score(*policy, head, name.starts_with("tri") ? moduli : spreads, budget);
@@ -190,7 +192,7 @@ TEST(Scorers, AreThoseOfNumPy) {
   }
   for (const char* name :
        {"lagkv", "expected", "capkv", "compactor:blend=0.5", "triattention", "triattention:group=mean", "rkv",
-        "dropkv", "defensive", "defensive:kernel=7", "cur:window=16,sinks=4", "manifold", "keydiff"})
+        "dropkv", "defensive", "defensive:kernel=7", "cur:window=16,sinks=4", "manifold", "keydiff", "qfilters:file=f.json"})
     EXPECT_GE(compared[name], 3) << name;
 }
 

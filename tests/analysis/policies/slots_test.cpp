@@ -29,8 +29,9 @@ Slots slots_of(const std::string& options) { return read_slots(parse_policy("key
 TEST(Slots, AreReadOfEveryScorer) {
   for (const auto& entry : registered_policies()) {
     if (entry.name == "none") continue;
+    const std::string alone = entry.required.empty() ? entry.name + ":" : entry.name + ":file=f.json,";
     const auto policy = make_policy(
-        parse_policy(entry.name + ":protect=sinks:4+recent:0.1+boundaries:20%,granularity=page:16"), 0);
+        parse_policy(alone + "protect=sinks:4+recent:0.1+boundaries:20%,granularity=page:16"), 0);
     const Slots& slots = policy->slots();
     EXPECT_EQ(slots.protect.sinks, 4);
     EXPECT_EQ(slots.protect.recent.share, 0.1);
@@ -38,7 +39,7 @@ TEST(Slots, AreReadOfEveryScorer) {
     EXPECT_EQ(slots.granularity, Slots::Granularity::kPage);
     EXPECT_EQ(slots.page_rows, 16);
     EXPECT_FALSE(slots.neutral());
-    EXPECT_TRUE(make_policy(parse_policy(entry.name), 0)->slots().neutral());
+    EXPECT_TRUE(make_policy(parse_policy(alone + "granularity=head"), 0)->slots().neutral());
   }
 }
 

@@ -31,7 +31,7 @@ using Ids = std::vector<std::int32_t>;
 std::vector<analysis::PolicySpec> every_policy() {
   std::vector<analysis::PolicySpec> specs;
   for (const auto& entry : analysis::registered_policies())
-    specs.push_back(analysis::parse_policy(entry.name));
+    if (entry.required.empty()) specs.push_back(analysis::parse_policy(entry.name));
   for (const char* text :
        {"h2o:normalize=1,recent=0.5", "tova:heads=all", "keydiff:recent=0.2", "l2norm:skip=1",
         "snapkv:window=3,kernel=3,recent=2", "snapkv:window=5,kernel=1,recent=0",

@@ -61,6 +61,7 @@ TEST(HeadReplay, TheListNamesEveryPolicyThatReadsNoAttention) {
   std::set<std::string> listed, registered;
   for (const auto& text : kAttentionFree) listed.insert(analysis::parse_policy(text).name);
   for (const auto& entry : analysis::registered_policies()) {
+    if (!entry.required.empty()) continue;  // what their files say is of one model
     const auto policy = analysis::make_policy({entry.name, {}}, 0);
     if (policy != nullptr && !policy->needs().attention()) registered.insert(entry.name);
   }

@@ -8,7 +8,7 @@ scored in block_scorers.py, and which of them stay by that in block_slots.py.
 import block_slots  # before NumPy: it pins its threads
 import numpy as np
 
-from block_scorers import closeness, closest_within, is_newer, newer, newer_scores, scores_and_forced
+from block_scorers import closeness, closest_within, file_of, is_newer, newer, newer_scores, scores_and_forced
 from reference_models import Llama
 
 
@@ -109,6 +109,7 @@ class Run:
         self.received_by_head, self.entropy = np.zeros(by_head), np.zeros(by_head)
         self.asked = [[] for _ in range(model.n_layers)]  # every query so far before rotation, all heads
         self.position, self.block, self.smallest_gap = 0, 0, np.inf
+        self.filters = np.array(file_of(case["options"])) if case["policy"] == "qfilters" else None
         self.rounding = Rounding(*case["cache"]) if "cache" in case else None
         own = [layer for layer in range(model.n_layers) if model.attends(layer) and model.lender(layer) == layer]
         self.budgets = dict(zip(own, block_slots.layer_budgets(
@@ -230,7 +231,7 @@ class Run:
             window_queries=window, attention=attention, outputs=attention @ np.array(head.values),
             query_means=asked.mean(axis=1), query_covariances=np.array([c.T @ c / len(c) for c in centred]),
             query_moduli=np.abs(newer.as_complex(asked)).mean(axis=1),
-            query_filter=None, output_weights=None, sketch=None)
+            query_filter=self.filters[layer][g] if self.filters is not None else None, output_weights=None, sketch=None)
 
     def take_away(self, members, choice):
         for lowest, best_gone in choice.calls:

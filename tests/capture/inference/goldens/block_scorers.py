@@ -4,6 +4,7 @@ The scorers of 2024 to 2026 are those of scorer_reference.py (tests/analysis/pol
 from the run. Of Compactor the leverage is exact, without a sketch.
 """
 
+import json
 import pathlib
 import sys
 
@@ -44,8 +45,13 @@ def pooled(sums, kernel):
     return np.array([padded[i:i + kernel].sum() / kernel for i in range(len(sums))])
 
 
-NEWER = {"lagkv", "expected", "capkv", "triattention", "compactor", "rkv", "dropkv", "defensive"}
-SIGNED = {"triattention", "compactor", "rkv"}  # sums of both signs: an error is as large as the largest, not the cut
+NEWER = {"lagkv", "expected", "capkv", "triattention", "compactor", "rkv", "dropkv", "defensive", "qfilters"}
+SIGNED = {"triattention", "compactor", "rkv", "qfilters"}  # sums of both signs: an error is as large as the largest, not the cut
+
+
+def file_of(options):
+    """What the file beside this one that `file` names says: an entry per layer, in it one per KV head."""
+    return json.loads((pathlib.Path(__file__).parent / options["file"]).read_text())
 
 
 def is_newer(case):

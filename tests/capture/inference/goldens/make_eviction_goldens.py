@@ -1,7 +1,7 @@
 """Which rows each policy keeps, by the float64 reference of block_reference.py on tiny_llama, or on the model that a
 case names: tiny_gemma2 has a window of 12 in its first layer, tiny_mistral_window of 10 in both, tiny_smollm3 of 11 in
 every second layer and tiny_gpt_oss of 10 in its first, tiny_gemma4 of 10 in every second layer, whose last two
-layers have the cache of earlier ones. In tiny_qwen3_next every second layer has keys, and the others
+layers have the cache of earlier ones; demo_model and demo_model_sinks are those of assets/. In tiny_qwen3_next every second layer has keys, and the others
 are null; of tiny_deepseek2 and tiny_deepseek3 the latent rows are what is kept.
 
     python make_eviction_goldens.py [all]   writes eviction.golden.json beside itself; deterministic
@@ -11,7 +11,7 @@ Cases that the file has already stay as they stand, unless `all` is asked for: N
 differ between processors, by some 1e-8 of the results.
 
 Before a model's cases, what the reference computes of it is held against NAME.golden.safetensors, that is, against
-Transformers.
+Transformers; of the demo models, which are Llamas as tiny_llama is, there is no such file.
 
 The C++ code works in float32, so a prompt is taken only if no eviction, no generated token and no choice of an expert
 was a closer call than the contract's tolerances: 2e-5 between scores at the cut, 1e-4 of the largest logit, and 1e-4
@@ -27,6 +27,7 @@ import pathlib
 import sys
 
 from block_reference import Run  # before NumPy, whose threads it pins
+from block_scorers import newer
 import numpy as np
 
 from reference_mixtures import load
@@ -49,6 +50,8 @@ GEMMA4 = dict(model="tiny_gemma4", n=28, generate=3)
 GEMMA4_MOE = dict(model="tiny_gemma4_moe", n=26, generate=3)
 DEEPSEEK2 = dict(model="tiny_deepseek2", n=36, generate=3)
 PLAIN = dict(n=36, generate=4)
+DEMO = dict(model="demo_model", n=56, generate=4)
+SINKS = dict(model="demo_model_sinks", n=56, generate=4)
 SNAPKV = dict(options={"window": "3", "kernel": "3", "recent": "2"})
 
 
@@ -208,6 +211,12 @@ CASES = [
     OLMO2 | dict(policy="compactor", options={"blend": "0.3", "window": "4", "granularity": "layer"}, budget=12,
                  block=6),
     QWEN3_MOE | dict(policy="triattention", options={"granularity": "page:4"}, budget=8, block=6),
+    PLAIN | dict(policy="qfilters", options={"file": "tiny_llama.filters.json"}, budget=16, block=8),
+    PLAIN | dict(policy="qfilters", options={"file": "tiny_llama.filters.json", "protect": "sinks:2+recent:4",
+                                             "split": "adakv"}, budget=14, block=9),
+    DEMO | dict(policy="qfilters", options={"file": "demo_model.filters.json"}, budget=20, block=12),
+    SINKS | dict(policy="qfilters", options={"file": "demo_model_sinks.filters.json", "protect": "sinks:1"}, budget=20,
+                 block=16),
 ]
 
 
@@ -240,6 +249,25 @@ def check_against_transformers(name: str, model: Llama) -> None:
             expect_close(f"{name}, keys in layer {layer}", np.array(head.keys), expected[head.positions])
 
 
+def folder_of(name: str) -> pathlib.Path:
+    return HERE.parents[3] / "assets" / name if name.startswith("demo_model") else HERE / name
+
+
+def write_filters(name: str, model: Llama) -> None:
+    """NAME.filters.json, which cases of qfilters name: of the queries of 200 random tokens, to six digits."""
+    prompt = np.random.default_rng(2503).integers(4, model.config["vocab_size"], 200).tolist()
+    run = Run(model, dict(prompt=prompt, generate=0, policy="none", options={}, budget=0))
+    for token in prompt:
+        run.run_block([token], True)
+    layers = []
+    for layer, asked in enumerate(run.asked):
+        queries = np.array([[model.rotate_query(layer, q, at, at) for q in heads] for at, heads in enumerate(asked)])
+        groups = np.split(queries.swapaxes(0, 1), model.kv_heads(layer))
+        layers.append([[float(f"{x:.6g}") for x in newer.query_filter(group)] for group in groups])
+    lines = ",\n".join(json.dumps(layer) for layer in layers)
+    (HERE / f"{name}.filters.json").write_text(f"[{lines}]\n")
+
+
 def solve(model: Llama, case: dict) -> dict:
     for seed in range(400 if "cache" in case else 100):
         prompt = np.random.default_rng(seed).integers(4, model.config["vocab_size"], case["n"]).tolist()
@@ -268,9 +296,13 @@ def main() -> None:
     stored = [(definition(json.loads(line)), line) for line in (line.rstrip(",") for line in lines)]
     written = [[line for known, line in stored if known == definition(case)] for case in CASES]
     names = [case.get("model", "tiny_llama") for case, found in zip(CASES, written) if not found]
-    models = {name: load(HERE / name) for name in dict.fromkeys(names)}
+    models = {name: load(folder_of(name)) for name in dict.fromkeys(names)}
     for name, model in models.items():
-        check_against_transformers(name, model)
+        if folder_of(name).parent == HERE:
+            check_against_transformers(name, model)
+        if not (HERE / f"{name}.filters.json").exists() and any(case["policy"] == "qfilters" and
+                                                                case.get("model", "tiny_llama") == name for case in CASES):
+            write_filters(name, model)
     for case, found in zip(CASES, written):
         if not found:
             solved = solve(models[case.get("model", "tiny_llama")], case)

@@ -110,7 +110,8 @@ class Llama:
         self.n_layers, self.n_heads = c["num_hidden_layers"], c["num_attention_heads"]
         self.n_kv, self.d = c["num_key_value_heads"], c["head_dim"]
         self.scale = self.d ** -0.5
-        self.rope = Rope(c["rope_parameters"], self.d) if "rope_theta" in c["rope_parameters"] else None
+        rotary = c["rope_parameters"] if "rope_parameters" in c else {"rope_type": "default"} | c  # or of older files
+        self.rope = Rope(rotary, self.d) if "rope_theta" in rotary else None
         window = c.get("sliding_window") or np.inf
         kinds = c.get("layer_types", ["sliding_attention"] * self.n_layers)
         self.windows = [window if kind == "sliding_attention" else np.inf for kind in kinds]
