@@ -91,6 +91,8 @@ class Policy {
 
   // False where this layer's rows are never evicted.
   virtual bool evicts(int /*layer*/) const { return true; }
+  // True where a KV head of a layer that evicts keeps all its rows.
+  virtual bool keeps_all(int /*layer*/, int /*kv_head*/) const { return false; }
 
   virtual HeadFile head_file() const { return HeadFile::kNone; }
 

@@ -46,6 +46,7 @@ const std::vector<PolicyDefinition>& definitions() {
       dropkv_definition(),
       defensive_definition(),
       qfilters_definition(),
+      duo_definition(),
   };
   return kDefinitions;
 }

@@ -189,4 +189,9 @@ PolicyDefinition defensive_definition();
 //   file=PATH   of the filters
 PolicyDefinition qfilters_definition();
 
+// DuoAttention (arXiv 2410.10819): streaming heads keep the tokens at positions 0 … sinks-1 and the most
+// recent ones, as StreamingLLM's rule has it, and the other heads everything, whatever the budget.
+//   file=PATH   of which heads stream: 1; 0 keeps everything
+PolicyDefinition duo_definition();
+
 }  // namespace keyscope::analysis

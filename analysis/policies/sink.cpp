@@ -1,4 +1,7 @@
+#include <cstddef>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "analysis/policies/registry.hpp"
 
@@ -25,9 +28,13 @@ class Sink : public Policy {
   std::int64_t first_;
 };
 
-std::unique_ptr<Policy> make_sink(const PolicySpec& spec) {
+std::int64_t read_first(const PolicySpec& spec, const char* key) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
-  return std::make_unique<Sink>(static_cast<std::int64_t>(read_whole_number(spec, "first", 0, kMost)));
+  return static_cast<std::int64_t>(read_whole_number(spec, key, 0, kMost));
+}
+
+std::unique_ptr<Policy> make_sink(const PolicySpec& spec) {
+  return std::make_unique<Sink>(read_first(spec, "first"));
 }
 
 }  // namespace
@@ -37,6 +44,37 @@ PolicyDefinition sink_definition() {
           "the first tokens and the most recent ones stay (StreamingLLM)",
           {{"first", "0…", "4"}},
           make_sink};
+}
+
+namespace {
+
+// Of a model of which it knows nothing, all heads stream.
+class Duo final : public Sink {
+ public:
+  using Sink::Sink;
+
+  HeadFile head_file() const override { return HeadFile::kFlags; }
+  void take_file(std::vector<RowMatrixF> layers) override { streams_ = std::move(layers); }
+  bool keeps_all(int layer, int kv_head) const override {
+    return std::cmp_less(layer, streams_.size()) && kv_head < streams_[layer].rows() &&
+           streams_[layer](kv_head, 0) == 0;
+  }
+
+ private:
+  std::vector<RowMatrixF> streams_;  // by layer, 1 where the head does
+};
+
+std::unique_ptr<Policy> make_duo(const PolicySpec& spec) {
+  return std::make_unique<Duo>(read_first(spec, "sinks"));
+}
+
+}  // namespace
+
+PolicyDefinition duo_definition() {
+  return {"duo",
+          "listed heads keep the first tokens and the most recent ones, the others everything (DuoAttention)",
+          {{"file", "PATH", "", true}, {"sinks", "0…", "4"}},
+          make_duo};
 }
 
 }  // namespace keyscope::analysis

@@ -42,6 +42,16 @@ std::vector<int> split_layers(const ModelConfig& config, const analysis::Policy&
   return layers;
 }
 
+// (n_layers · n_kv_heads) the heads that keep all their rows. What a layer's heads leave over repeats its
+// last.
+std::vector<bool> whole_heads(const ModelConfig& config, const analysis::Policy& policy) {
+  std::vector<bool> whole;
+  for (int layer = 0; layer < config.n_layers; ++layer)
+    for (int head = 0; head < config.n_kv_heads; ++head)
+      whole.push_back(policy.keeps_all(layer, std::min(head, config.heads(layer).n_kv_heads - 1)));
+  return whole;
+}
+
 // Rows that the policy's slots protect in every layer, whatever it has.
 std::int64_t protected_everywhere(const Slots& slots, std::int64_t budget) {
   std::vector<std::int32_t> positions(budget);
@@ -112,7 +122,7 @@ std::vector<std::int64_t> split_budgets(const ModelConfig& config, const analysi
                                         std::int64_t budget, std::int64_t n_prompt) {
   const Slots& slots = policy.slots();
   const std::vector<int> layers = split_layers(config, policy);
-  if (layers.empty() || !slots.splits_layers()) return {};
+  if (layers.empty() || (!slots.splits_layers() && !keeps_whole_heads(config, policy))) return {};
   const auto n_heads = static_cast<std::ptrdiff_t>(config.n_kv_heads);
   std::vector<std::int64_t> budgets(n_heads * config.n_layers, budget);
   const auto give_layers = [&](const std::vector<std::int64_t>& of_layers) {
@@ -122,7 +132,7 @@ std::vector<std::int64_t> split_budgets(const ModelConfig& config, const analysi
   if (slots.split == Slots::Split::kPyramid) {
     give_layers(
         analysis::pyramid_budgets(std::ssize(layers), budget, protected_everywhere(slots, budget), n_prompt));
-  } else {
+  } else if (slots.split == Slots::Split::kFile) {
     const auto weights =
         head_numbers(read_text_file(slots.split_file), slots.split_file, config, HeadNumbers::kWeights);
     if (slots.joint() || policy.needs().last_row_layer)
@@ -130,11 +140,19 @@ std::vector<std::int64_t> split_budgets(const ModelConfig& config, const analysi
     else
       give_heads(config, layers, weights, budget, budgets);
   }
+  const std::vector<bool> whole = whole_heads(config, policy);
+  for (std::size_t head = 0; head < whole.size(); ++head)
+    if (whole[head]) budgets[head] = kAllRows;
   for (int layer = 0; layer < config.n_layers; ++layer)
     if (config.borrows(layer))
       std::copy_n(budgets.begin() + config.lender(layer) * n_heads, n_heads,
                   budgets.begin() + layer * n_heads);
   return budgets;
+}
+
+bool keeps_whole_heads(const ModelConfig& config, const analysis::Policy& policy) {
+  const std::vector<bool> whole = whole_heads(config, policy);
+  return std::ranges::find(whole, true) != whole.end();
 }
 
 std::int64_t rows_uncut(const analysis::Policy& policy, const std::vector<std::int64_t>& budgets,
@@ -151,6 +169,13 @@ void check_slots(const ModelConfig& config, const analysis::PolicySpec& spec, co
     throw UsageError(
         fmt::format("policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
                     spec.name, slots.page_rows, budget));
+  if ((slots.joint() || slots.split == Slots::Split::kAdaKv) && keeps_whole_heads(config, policy))
+    throw UsageError(fmt::format(
+        "policy {}: heads that keep everything share neither rows nor a budget with others; found {}={}, "
+        "expected {}",
+        spec.name, slots.joint() ? "granularity" : "split",
+        policy.spec().options.at(slots.joint() ? "granularity" : "split"),
+        slots.joint() ? "granularity=head" : "split=uniform"));
   if (policy.needs().last_row_layer && slots.split == Slots::Split::kAdaKv)
     throw UsageError(
         fmt::format("policy {}: heads=all is one score for all KV heads, and split=adakv gives each rows of "

@@ -130,6 +130,13 @@ void check_policy(const ModelConfig& config, const CaptureOptions& options, cons
         "--positions cache: policy {} looks at keys before rotation and at the positions to come, which are "
         "true ones; expected --positions true",
         spec.name));
+  if ((options.cache_positions || !options.budgets.empty()) && keeps_whole_heads(config, policy))
+    throw UsageError(
+        fmt::format("policy {} has heads that keep every row, and {}; expected {}", spec.name,
+                    options.cache_positions
+                        ? "with --positions cache rows are rotated by their place in a cache of N rows"
+                        : "budgets were given for layers and heads",
+                    options.cache_positions ? "--positions true" : "--budget"));
   const bool all_layers = slots.granularity == analysis::Slots::Granularity::kModel;
   if (all_layers && options.schedule == Schedule::kLayer)
     throw UsageError(fmt::format(
@@ -186,6 +193,9 @@ recording::RunPlan plan_run(const ModelConfig& config, const CaptureOptions& opt
     if (run.budgets.empty())
       run.budgets = split_budgets(config, *policy_for(spec, options.seed, config), run.budget,
                                   std::ssize(options.prompt_ids));
+    const std::int64_t all = std::ssize(options.prompt_ids) + std::max<std::int64_t>(options.generate - 1, 0);
+    for (std::int64_t& rows : run.budgets)
+      if (rows == kAllRows) rows = all;
     run.oracle = options.oracle;
     run.cache_positions = options.cache_positions;
   }

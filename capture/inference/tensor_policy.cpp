@@ -270,7 +270,8 @@ class SnapKv final : public TensorPolicy {
 
 class Sink final : public TensorPolicy {
  public:
-  explicit Sink(const PolicySpec& spec) : first_(static_cast<int64_t>(whole_number(spec, "first"))) {}
+  explicit Sink(const PolicySpec& spec)
+      : first_(static_cast<int64_t>(whole_number(spec, spec.name == "duo" ? "sinks" : "first"))) {}
 
   bool reads_positions() const override { return true; }
   at::Tensor score(const TensorPolicyInput& input) const override { return doubles(input.positions); }
@@ -335,7 +336,7 @@ std::unique_ptr<const TensorPolicy> tensor_policy(const PolicySpec& spec) {
       {"keydiff", make<KeyDiff>},   {"manifold", make<Manifold>}, {"l2norm", make<L2Norm>},
       {"leverage", make<Leverage>}, {"cur", make<Cur>},           {"logdet", make<LogDet>},
       {"h2o", make<H2o>},           {"tova", make<Tova>},         {"snapkv", make<SnapKv>},
-      {"sink", make<Sink>},         {"random", make<Random>}};
+      {"sink", make<Sink>},         {"duo", make<Sink>},          {"random", make<Random>}};
   const auto known = kPolicies.find(spec.name);
   return known == kPolicies.end() ? nullptr : known->second(spec);
 }

@@ -193,7 +193,8 @@ HeadEvictions replay_head(const analysis::Policy& policy, const HeadSource& sour
   for_each_block(source.keys.rows(), cache.block_size,
                  [&](std::int64_t start, std::int64_t n_new, std::int32_t block) {
                    head.admit(start, n_new, block);
-                   if (head.n_rows() > cache.budget && policy.evicts(cache.layer)) {
+                   if (head.n_rows() > cache.budget && policy.evicts(cache.layer) &&
+                       !policy.keeps_all(cache.layer, kv_head)) {
                      const analysis::RankedRows rows = head.rank();
                      head.evict(analysis::select_layer(policy.slots(), {&rows, 1}, cut).front());
                    }

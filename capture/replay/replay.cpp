@@ -237,10 +237,28 @@ void check_slots(const analysis::PolicySpec& spec, const analysis::Policy& polic
         "capture with it, or take {}",
         spec.name, all_layers ? "granularity=model" : "split=" + spec.options.at("split"),
         all_layers ? "granularity=layer" : "split=uniform"));
+  if (policy.head_file() == analysis::HeadFile::kFlags && !cuts_heads_alone(policy))
+    throw UsageError(fmt::format(
+        "replay: policy {}: heads that keep everything share neither rows nor a budget with others; expected "
+        "granularity=head and split=uniform",
+        spec.name));
   if (slots.granularity == analysis::Slots::Granularity::kPage && budget < slots.page_rows)
     throw UsageError(fmt::format(
         "replay: policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
         spec.name, slots.page_rows, budget));
+}
+
+// Of every head where some keep all rows, as a capture writes them; empty elsewhere.
+std::vector<std::int64_t> head_budgets(const RecordingInfo& info, const analysis::Policy& policy,
+                                       std::int64_t budget) {
+  std::vector<std::int64_t> budgets;
+  for (int layer = 0; layer < info.model.n_layers; ++layer)
+    for (int head = 0; head < info.model.n_kv_heads; ++head) {
+      const int there = std::min(head, info.model.heads(layer).n_kv_heads - 1);
+      budgets.push_back(policy.keeps_all(info.model.lender(layer), there) ? info.n_prompt() : budget);
+    }
+  if (std::ranges::count(budgets, budget) == std::ssize(budgets)) budgets.clear();
+  return budgets;
 }
 
 void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions& options) {
@@ -261,6 +279,7 @@ void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions&
     if (run.oracle) parameters["oracle"] = statistic;
     run.parameters = recording::parameters_json(parameters);
     run.budget = options.budget.rows_for(info.n_prompt());
+    run.budgets = head_budgets(info, *policy, run.budget);
     run.block_size = options.block_size;
     run.n_prompt_blocks = (info.n_prompt() - 1) / options.block_size + 1;
     run.replayed = true;

@@ -135,7 +135,7 @@ std::string policy_name(const std::string& golden) {
       {"capkv:sinks=4", ""},  // sinks are protection
       {"expected:epsilon=0,sinks=4", ""},
       {"qfilters", "qfilters:file=f.json"},
-      {"duo:streaming", ""}};
+      {"duo:streaming", "duo:file=f.json"}};  // of which nothing is read, so that all heads stream
   if (golden.starts_with("critical")) return "";
   const auto other = kOthers.find(golden);
   return other == kOthers.end() ? golden : other->second;
@@ -192,7 +192,8 @@ TEST(Scorers, AreThoseOfNumPy) {
   }
   for (const char* name :
        {"lagkv", "expected", "capkv", "compactor:blend=0.5", "triattention", "triattention:group=mean", "rkv",
-        "dropkv", "defensive", "defensive:kernel=7", "cur:window=16,sinks=4", "manifold", "keydiff", "qfilters:file=f.json"})
+        "dropkv", "defensive", "defensive:kernel=7", "cur:window=16,sinks=4", "manifold", "keydiff",
+        "qfilters:file=f.json", "duo:file=f.json"})
     EXPECT_GE(compared[name], 3) << name;
 }
 

@@ -1,10 +1,13 @@
 #include "capture/inference/completion.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -40,6 +43,14 @@ std::vector<analysis::PolicySpec> every_policy() {
         "tova:protect=sinks:2,split=pyramid", "dropkv:protect=recent:3,split=adakv"})
     specs.push_back(analysis::parse_policy(text));
   return specs;
+}
+
+// Of what files say of heads, in a model of two layers with two KV heads of eight channels.
+std::vector<analysis::PolicySpec> policies_of_files() {
+  const std::string streams = test::inference_golden("tiny_llama.streams.json").string();
+  return {analysis::parse_policy("qfilters:file=" + test::inference_golden("tiny_llama.filters.json").string()),
+          analysis::parse_policy("duo:sinks=2,file=" + streams),
+          analysis::parse_policy("duo:protect=recent:3,split=pyramid,file=" + streams)};
 }
 
 // Those that leave every layer its own rows, as layers with sliding windows have them.
@@ -122,7 +133,9 @@ std::vector<Ids> kindred_prompts() {
 TEST_P(Completions, EveryPolicyGivesEveryPromptWhatItGetsAlone) {
   const auto prompts = kindred_prompts();
   std::vector<CompletionRequest> requests;
-  for (const auto& policy : every_policy())
+  auto policies = every_policy();
+  std::ranges::copy(policies_of_files(), std::back_inserter(policies));
+  for (const auto& policy : policies)
     for (const Ids& ids : prompts)
       for (const std::int64_t budget : {5, 20, 1000}) requests.push_back(request(ids, policy, budget));
   const auto completions = complete(requests);
@@ -153,7 +166,9 @@ TEST_P(Completions, SlidingWindowsChangeNothingOfThat) {
   ASSERT_EQ(model_->config().window(0), 12);
   std::vector<CompletionRequest> requests;
   const auto prompts = kindred_prompts();
-  for (const auto& policy : every_policy_of_layers())
+  auto policies = every_policy_of_layers();
+  std::ranges::copy(policies_of_files(), std::back_inserter(policies));
+  for (const auto& policy : policies)
     for (const Ids& ids : prompts) requests.push_back(request(ids, policy, 10));
   const auto completions = complete(requests);
   for (std::size_t i = 0; i < requests.size(); ++i)

@@ -71,6 +71,38 @@ TEST_F(Plan, ParametersAreJsonWithEveryDefault) {
   EXPECT_EQ(parse_json(plan().runs[1].parameters)["first"], 4);
 }
 
+// The file says [[1, 0], [0, 1]]: of each layer one head streams, and the other keeps everything.
+TEST_F(Plan, HeadsThatKeepEverythingHaveRoomForIt) {
+  const std::string file = test::inference_golden("tiny_llama.streams.json").string();
+  options_.generate = 3;
+  options_.policies = test::policies({"duo:file=" + file, "keydiff"});
+  const auto planned = plan();
+  EXPECT_THAT(planned.runs[0].budgets, ElementsAre(8, 22, 22, 8));
+  EXPECT_EQ(planned.runs[0].budget, 8);
+  EXPECT_EQ(parse_json(planned.runs[0].parameters)["file"], file);
+  // 8 + 6 rows of a head that streams, 22 of one that does not.
+  options_.policies = test::policies({"duo:file=" + file});
+  const auto some = estimate_capture(*model_, plan()).cache_bytes;
+  options_.policies = test::policies({"keydiff"});
+  EXPECT_EQ(some * 28, estimate_capture(*model_, plan()).cache_bytes * 36);
+  options_.policies = test::policies({"duo:file=" + file});
+  EXPECT_EQ(some, test::run_in_memory(*model_, options_).outcomes[0].peak_cache_bytes);
+}
+
+TEST_F(Plan, HeadsThatKeepEverythingShareNothing) {
+  const std::string duo = "duo:file=" + test::inference_golden("tiny_llama.streams.json").string();
+  for (const char* slot : {"granularity=layer", "granularity=page:4", "granularity=model", "split=adakv"}) {
+    options_.policies = test::policies({duo + "," + slot});
+    EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr(slot), HasSubstr("share neither")));
+  }
+  options_.policies = test::policies({duo});
+  options_.cache_positions = true;
+  EXPECT_THAT(complaint(), HasSubstr("expected --positions true"));
+  options_.cache_positions = false;
+  options_.budgets = {4, 4, 4, 4};
+  EXPECT_THAT(complaint(), HasSubstr("expected --budget"));
+}
+
 TEST_F(Plan, TellsWhereItComesFrom) {
   options_.command = "keyscope capture …";
   options_.prompt_ids = {1, 25, 0};

@@ -109,6 +109,7 @@ class Run:
         self.received_by_head, self.entropy = np.zeros(by_head), np.zeros(by_head)
         self.asked = [[] for _ in range(model.n_layers)]  # every query so far before rotation, all heads
         self.position, self.block, self.smallest_gap = 0, 0, np.inf
+        self.streams = file_of(case["options"]) if case["policy"] == "duo" else None
         self.filters = np.array(file_of(case["options"])) if case["policy"] == "qfilters" else None
         self.rounding = Rounding(*case["cache"]) if "cache" in case else None
         own = [layer for layer in range(model.n_layers) if model.attends(layer) and model.lender(layer) == layer]
@@ -176,6 +177,8 @@ class Run:
         return self.case["options"].get("granularity", "head"), self.case["options"].get("split", "uniform")
 
     def budget(self, layer, g):
+        if self.streams and not self.streams[layer][g]:
+            return np.inf
         return self.case["budgets"][layer][g] if "budgets" in self.case else self.budgets[layer]
 
     def evict(self, n_new):

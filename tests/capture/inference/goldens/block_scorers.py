@@ -45,7 +45,7 @@ def pooled(sums, kernel):
     return np.array([padded[i:i + kernel].sum() / kernel for i in range(len(sums))])
 
 
-NEWER = {"lagkv", "expected", "capkv", "triattention", "compactor", "rkv", "dropkv", "defensive", "qfilters"}
+NEWER = {"lagkv", "expected", "capkv", "triattention", "compactor", "rkv", "dropkv", "defensive", "qfilters", "duo"}
 SIGNED = {"triattention", "compactor", "rkv", "qfilters"}  # sums of both signs: an error is as large as the largest, not the cut
 
 
@@ -69,6 +69,8 @@ def newer_scores(case, head):
         numbers.pop("window", None)  # what they see of the queries is as much
     if policy == "triattention":
         return newer.triattention(head, options.get("group", "max"))
+    if policy == "duo":  # of heads that stream; others are never cut
+        return newer.duo(head, True, **numbers)
     return getattr(newer, policy)(head, **numbers)
 
 

@@ -217,6 +217,11 @@ CASES = [
     DEMO | dict(policy="qfilters", options={"file": "demo_model.filters.json"}, budget=20, block=12),
     SINKS | dict(policy="qfilters", options={"file": "demo_model_sinks.filters.json", "protect": "sinks:1"}, budget=20,
                  block=16),
+    PLAIN | dict(policy="duo", options={"file": "tiny_llama.streams.json", "sinks": "2"}, budget=16, block=8),
+    PLAIN | dict(policy="duo", options={"file": "tiny_llama.streams.json", "protect": "boundaries:0.5",
+                                        "split": "pyramid"}, budget=14, block=9),
+    DEMO | dict(policy="duo", options={"file": "demo_model.streams.json"}, budget=20, block=12),
+    SINKS | dict(policy="duo", options={"file": "demo_model.streams.json", "sinks": "1"}, budget=16, block=1),
 ]
 
 
