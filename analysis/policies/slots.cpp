@@ -22,6 +22,7 @@ constexpr double kAdaKvFloor = 0.2;  // of N: what each head keeps of its own
 constexpr const char* kProtectValues = "none, or sinks:K, recent:R and boundaries:p, each once, joined by +";
 constexpr const char* kGranularityValues = "head, layer, page:ROWS, model";
 constexpr const char* kSplitValues = "uniform, adakv, pyramid, file:PATH";
+constexpr const char* kCriticalValues = "off, on, shift";
 
 // What is not given is neutral.
 const std::string& option(const PolicySpec& spec, const char* key) {
@@ -126,6 +127,16 @@ void read_split(const PolicySpec& spec, Slots& slots) {
   }
 }
 
+void read_critical(const PolicySpec& spec, Slots& slots) {
+  const std::string& value = option(spec, "critical");
+  if (value == "on")
+    slots.critical = Slots::Critical::kOn;
+  else if (value == "shift")
+    slots.critical = Slots::Critical::kShift;
+  else if (value != "off")
+    refuse(spec, "critical", kCriticalValues);
+}
+
 void check_together(const PolicySpec& spec, const Slots& slots) {
   const bool deals_within = slots.split == Slots::Split::kAdaKv;
   const bool one_set =
@@ -149,7 +160,8 @@ const std::vector<OptionDefinition>& slot_options() {
   static const std::vector<OptionDefinition> kOptions{
       {"protect", "none|sinks:K+recent:R+boundaries:p", "none"},
       {"granularity", "head|layer|page:ROWS|model", "head"},
-      {"split", "uniform|adakv|pyramid|file:PATH", "uniform"}};
+      {"split", "uniform|adakv|pyramid|file:PATH", "uniform"},
+      {"critical", "off|on|shift", "off"}};
   return kOptions;
 }
 
@@ -158,6 +170,7 @@ Slots read_slots(const PolicySpec& spec) {
   slots.protect = read_protection(spec);
   read_granularity(spec, slots);
   read_split(spec, slots);
+  read_critical(spec, slots);
   check_together(spec, slots);
   return slots;
 }
@@ -244,13 +257,62 @@ void partition(std::vector<HeadRow>& rows, std::int64_t n) {
                    [](const HeadRow& a, const HeadRow& b) { return a.before(b); });
 }
 
+// What rows are ranked by that are not of the better half (CriticalKV).
+//   least: what `shift` takes from every score
+std::vector<double> weighed(const RankedRows& rows, double least) {
+  constexpr double kEpsilon = 1e-4;
+  if (rows.value_norms.size() != rows.scores.size())
+    throw InvalidInput(fmt::format("selection of rows: {} norms of values for {} rows",
+                                   rows.value_norms.size(), rows.scores.size()));
+  std::vector<double> products;
+  for (std::size_t row = 0; row < rows.scores.size(); ++row)
+    products.push_back((rows.scores[row] - least + kEpsilon) * rows.value_norms[row]);
+  return products;
+}
+
+double least_score(const Slots& slots, std::span<const RankedRows> heads) {
+  if (slots.critical != Slots::Critical::kShift) return 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const RankedRows& rows : heads)
+    for (const double score : rows.scores) least = std::min(least, score);
+  return least;
+}
+
+std::int64_t better_half(std::int64_t budget) { return std::max<std::int64_t>(1, budget / 2); }
+
+// Of rows of which `marks` stay: the `budget` that do, by score, and by their values where these weigh.
+Selection select_ranked(const Slots& slots, const RankedRows& rows, std::vector<std::uint8_t> marks,
+                        std::int64_t budget) {
+  if (!slots.weighs_values() || std::ssize(marks) <= budget) return select_rows(rows.scores, marks, budget);
+  const auto n_marked = std::count(marks.begin(), marks.end(), std::uint8_t{1});
+  if (n_marked < better_half(budget))
+    for (const std::int32_t row : select_rows(rows.scores, marks, better_half(budget)).retained)
+      marks[row] = 1;
+  return select_rows(weighed(rows, least_score(slots, {&rows, 1})), marks, budget);
+}
+
+// The best `n` of rows that are left of a layer's heads stay.
+//   returns the least score of them; NaN where there are none
+double take_best(std::vector<HeadRow>& open, std::int64_t n, std::vector<std::vector<std::uint8_t>>& stays) {
+  n = std::clamp<std::int64_t>(n, 0, std::ssize(open));
+  partition(open, n);
+  double least = std::numeric_limits<double>::quiet_NaN();
+  for (std::int64_t i = 0; i < n; ++i) {
+    stays[open[i].head][open[i].row] = 1;
+    least = std::isnan(least) ? open[i].score : std::min(least, open[i].score);
+  }
+  open.erase(open.begin(), open.begin() + n);
+  return least;
+}
+
 // AdaKV: each head keeps what is forced and its own best up to the floor; the layer's best rows fill the
-// rest.
+// rest, half of all by score alone where values weigh.
 std::vector<Selection> select_adakv(const Slots& slots, std::span<const RankedRows> heads,
                                     const LayerCut& cut) {
   std::vector<std::vector<std::uint8_t>> stays;
   std::vector<HeadRow> open;
-  std::int64_t left = std::reduce(cut.budgets.begin(), cut.budgets.end());
+  const std::int64_t all = std::reduce(cut.budgets.begin(), cut.budgets.end());
+  std::int64_t left = all;
   double least_floor = std::numeric_limits<double>::infinity();
   for (std::size_t head = 0; head < heads.size(); ++head) {
     const RankedRows& rows = heads[head];
@@ -273,13 +335,19 @@ std::vector<Selection> select_adakv(const Slots& slots, std::span<const RankedRo
     left -= n_forced + n_floor;
     open.insert(open.end(), own.begin() + n_floor, own.end());
   }
-  partition(open, left);
-  double least = std::numeric_limits<double>::quiet_NaN();
-  for (std::int64_t i = 0; i < std::min(left, std::ssize(open)); ++i) {
-    stays[open[i].head][open[i].row] = 1;
-    least = std::isnan(least) ? open[i].score : std::min(least, open[i].score);
+  std::vector<std::vector<double>> ranks;
+  for (const RankedRows& rows : heads)
+    ranks.push_back(slots.weighs_values() ? weighed(rows, least_score(slots, heads))
+                                          : std::vector<double>(rows.scores.begin(), rows.scores.end()));
+  if (slots.weighs_values()) {
+    const std::int64_t n_by_score = std::clamp<std::int64_t>(better_half(all) - (all - left), 0, left);
+    take_best(open, n_by_score, stays);
+    left -= n_by_score;
+    for (HeadRow& row : open) row.score = ranks[row.head][row.row];
   }
-  if (std::isnan(least) && std::isfinite(least_floor)) least = least_floor;  // floors took all there is
+  double least = take_best(open, left, stays);
+  if (std::isnan(least) && std::isfinite(least_floor) && !slots.weighs_values())
+    least = least_floor;  // floors took all there is
   std::vector<Selection> selections(heads.size());
   for (std::size_t head = 0; head < heads.size(); ++head)
     for (std::size_t row = 0; row < stays[head].size(); ++row) {
@@ -289,14 +357,14 @@ std::vector<Selection> select_adakv(const Slots& slots, std::span<const RankedRo
         continue;
       }
       selection.evicted.push_back(static_cast<std::int32_t>(row));
-      selection.margin.push_back(static_cast<float>(least - heads[head].scores[row]));
+      selection.margin.push_back(static_cast<float>(least - ranks[head][row]));
     }
   return selections;
 }
 
 // Heads that are to hold the same rows, as one: the mean of their scores; forced is what all of them force.
 struct JointRows {
-  std::vector<double> scores;
+  std::vector<double> scores, norms;  // norms: as many, or none
   std::vector<std::uint8_t> forced;
   std::span<const std::int32_t> positions;
 
@@ -304,6 +372,7 @@ struct JointRows {
     if (positions.data() == nullptr) {
       positions = rows.positions;
       scores.assign(rows.scores.size(), 0);
+      norms.assign(rows.value_norms.size(), 0);
       forced.assign(rows.forced.begin(), rows.forced.end());
     }
     if (!std::ranges::equal(positions, rows.positions))
@@ -314,11 +383,14 @@ struct JointRows {
       scores[row] += rows.scores[row];
       forced[row] = static_cast<std::uint8_t>(forced[row] != 0 && rows.forced[row] != 0);
     }
+    for (std::size_t row = 0; row < std::min(norms.size(), rows.value_norms.size()); ++row)
+      norms[row] += rows.value_norms[row];
     ++n_heads;
   }
   RankedRows mean() {
     for (double& score : scores) score /= n_heads;
-    return {scores, forced, positions};
+    for (double& norm : norms) norm /= n_heads;
+    return {scores, forced, positions, norms};
   }
 
   double n_heads = 0;
@@ -365,16 +437,25 @@ std::vector<std::uint8_t> forced_pages(const Slots& slots, const RankedRows& row
   return marks;
 }
 
+// Of each page's rows; nothing where rows have nothing.
+std::vector<double> page_means(std::span<const double> of_rows, const std::vector<Page>& pages) {
+  std::vector<double> means;
+  if (of_rows.empty()) return means;
+  for (const Page& page : pages) {
+    const auto of_page = of_rows.subspan(page.first, page.end - page.first);
+    means.push_back(std::accumulate(of_page.begin(), of_page.end(), 0.0) /
+                    static_cast<double>(of_page.size()));
+  }
+  return means;
+}
+
 Selection select_pages(const Slots& slots, const RankedRows& rows, const LayerCut& cut, std::int64_t budget) {
   const std::int64_t n_stay = std::max<std::int64_t>(1, budget / slots.page_rows);
   const std::vector<Page> pages = pages_of(rows.positions, slots.page_rows);
-  std::vector<double> scores;
-  for (const Page& page : pages) {
-    const auto of_page = rows.scores.subspan(page.first, page.end - page.first);
-    scores.push_back(std::accumulate(of_page.begin(), of_page.end(), 0.0) /
-                     static_cast<double>(of_page.size()));
-  }
-  const Selection by_page = select_rows(scores, forced_pages(slots, rows, cut, pages, n_stay), n_stay);
+  const std::vector<double> scores = page_means(rows.scores, pages),
+                            norms = page_means(rows.value_norms, pages);
+  const Selection by_page =
+      select_ranked(slots, {scores, {}, {}, norms}, forced_pages(slots, rows, cut, pages, n_stay), n_stay);
   Selection selection;
   const auto add = [&](std::vector<std::int32_t>& to, std::int32_t page) {
     for (std::size_t row = pages[page].first; row < pages[page].end; ++row)
@@ -390,7 +471,7 @@ Selection select_pages(const Slots& slots, const RankedRows& rows, const LayerCu
 
 Selection select_one(const Slots& slots, const RankedRows& rows, const LayerCut& cut, std::int64_t budget) {
   if (slots.granularity == Slots::Granularity::kPage) return select_pages(slots, rows, cut, budget);
-  return select_rows(rows.scores, forced_rows(slots, rows.positions, rows.forced, cut, budget), budget);
+  return select_ranked(slots, rows, forced_rows(slots, rows.positions, rows.forced, cut, budget), budget);
 }
 
 }  // namespace

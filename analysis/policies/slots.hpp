@@ -31,7 +31,14 @@ namespace keyscope::analysis {
 //                   2407.11550)
 //     pyramid       fewer rows from layer to layer (PyramidKV, arXiv 2406.02069)
 //     file:PATH     by weights of its user's own: a number for each layer, or one for each KV head of each
-// At `none`, `head` and `uniform` a policy is what its scorer says.
+//   critical=     whether values weigh with the score (CriticalKV, arXiv 2502.03805): the best by score stay
+//                 until half of what is kept is in, and of the others those with the largest
+//                 (s + 1e-4)·‖W_O v‖₁
+//     off
+//     on            s: the score
+//     shift         the score less the least of all, so that of scores below 0, too, large values speak for a
+//                   row
+// At `none`, `head`, `uniform` and `off` a policy is what its scorer says.
 struct Slots {
   struct Protection {
     std::int64_t sinks = 0;
@@ -42,17 +49,21 @@ struct Slots {
   };
   enum class Granularity { kHead, kLayer, kPage, kModel };
   enum class Split { kUniform, kAdaKv, kPyramid, kFile };
+  enum class Critical { kOff, kOn, kShift };
 
   Protection protect = {};
   Granularity granularity = Granularity::kHead;
   std::int64_t page_rows = 1;  // of kPage
   Split split = Split::kUniform;
   std::string split_file = {};  // of kFile
+  Critical critical = Critical::kOff;
 
   // Whether every KV head is cut by its own scores and the scorer's own forced rows alone.
   bool neutral() const {
-    return !protect.any() && granularity == Granularity::kHead && split != Split::kAdaKv;
+    return !protect.any() && granularity == Granularity::kHead && split != Split::kAdaKv && !weighs_values();
   }
+  // Whether rows are ranked by what the output projection makes of their values, too.
+  bool weighs_values() const { return critical != Critical::kOff; }
   // Whether layers have budgets of their own.
   bool splits_layers() const { return split == Split::kPyramid || split == Split::kFile; }
   // Whether all KV heads of a layer hold the same rows.
@@ -77,6 +88,8 @@ struct RankedRows {
   std::span<const double> scores;           // (n_rows), finite
   std::span<const std::uint8_t> forced;     // (n_rows) what the policy itself forces
   std::span<const std::int32_t> positions;  // (n_rows), ascending
+  // (n_rows) ‖W_O v‖₁, mean over the group, where values weigh (Slots::critical).
+  std::span<const double> value_norms = {};
 };
 
 // By how much a layer is cut.
@@ -99,8 +112,12 @@ std::vector<std::uint8_t> forced_rows(const Slots& slots, std::span<const std::i
 
 // Which rows of a layer's KV heads stay. Ties go to the lower position, then to the lower head. A margin is
 // what the score, that of all heads or of a page where these are one, lacked to the least that was kept for
-// its score; under `adakv` to the least of the whole layer.
-//   throws InvalidInput where scores are not finite, or heads that are to be one hold different rows
+// its score; under `adakv` to the least of the whole layer. Where values weigh, half of what is kept, rows,
+// pages, or the layer's rows under `adakv`, is chosen by score, with what is forced counting in that half;
+// all else is ranked, and margins are told, by the product. Of rows or pages that are one, score and norm are
+// means.
+//   throws InvalidInput where scores are not finite, norms are missing, or heads that are to be one hold
+//   different rows
 std::vector<Selection> select_layer(const Slots& slots, std::span<const RankedRows> heads,
                                     const LayerCut& cut);
 

@@ -58,6 +58,8 @@ std::string what_if_refusal(const RecordingInfo& info, const std::string& policy
     const auto made = capture::policy_for(analysis::parse_policy(policy),
                                           static_cast<std::uint64_t>(info.provenance.seed), info);
     if (!replay::cuts_heads_alone(*made)) return "it looks at several heads together; replay it instead";
+    if (made->slots().weighs_values())
+      return "it weighs values by the model's output projection; capture with it";
     const auto needs = made->needs();
     if (std::string refusal = replay::query_refusal(info, needs, info.layers); !refusal.empty())
       return refusal;

@@ -291,6 +291,10 @@ HostRows AtenLayer::block_rows(RowPart part) const {
   return host_rows((part == RowPart::kKeys ? new_keys_ : new_values_).arrived());
 }
 
+at::Tensor AtenLayer::cached_values(int kv_head, RowSpan rows) const {
+  return cache_.values()[kv_head].narrow(0, rows.first, rows.size());
+}
+
 HostRows AtenLayer::block_queries() const { return host_rows(queries_.arrived()); }
 
 void AtenLayer::end_block() {

@@ -86,6 +86,7 @@ class AtenLayer : public LayerArithmetic {
   std::optional<LayerRanks> rank(const EvictionRule& rule, const BlockStatistics& block) override;
   HostRows cached_rows(RowPart part) const override;
   HostRows block_rows(RowPart part) const override;
+  at::Tensor cached_values(int kv_head, RowSpan rows) const override;
   // All that are cached, past a head's own anything finite: (n_kv_heads, rows of the fullest, head_dim).
   // Valid until the layer's next change.
   at::Tensor cached_tensor(RowPart part) const;

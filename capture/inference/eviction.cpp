@@ -244,7 +244,7 @@ PolicyAttention policy_attention(const PolicyNeeds& needs, int n_kv_heads, const
 std::vector<analysis::RankedRows> LayerRanks::rows(const KvCache& cache) const {
   std::vector<analysis::RankedRows> heads;
   for (int head = 0; head < cache.n_heads(); ++head)
-    heads.push_back({scores[head], forced[head], cache.positions(head)});
+    heads.push_back({scores[head], forced[head], cache.positions(head), cache.value_norms(head)});
   return heads;
 }
 

@@ -66,6 +66,10 @@ HeadRows KernelCache::rows(int head) const {
   return {from.keys.const_data_ptr(), from.values.const_data_ptr(), positions(head)};
 }
 
+at::Tensor KernelCache::values(int head, RowSpan rows) const {
+  return rows_[head].values.narrow(0, rows.first, rows.size());
+}
+
 std::int64_t KernelCache::row_bytes() const {
   std::size_t n = 0;
   for (const Rows& head : rows_) n += head.keys.nbytes() + head.values.nbytes();
@@ -224,6 +228,10 @@ HostRows KernelLayer::cached_rows(RowPart part) const {
 }
 
 // The last of those that attention has seen.
+at::Tensor KernelLayer::cached_values(int kv_head, RowSpan rows) const {
+  return cache_.values(kv_head, rows);
+}
+
 HostRows KernelLayer::block_rows(RowPart part) const {
   HostRows rows{transformer_.dtype(), input_.head_dim()};
   for (const HeadRows& head : input_.heads) {

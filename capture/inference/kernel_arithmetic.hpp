@@ -35,6 +35,7 @@ class KernelCache : public KvCache {
 
   // What is there of one head; valid until it changes.
   HeadRows rows(int head) const;
+  at::Tensor values(int head, RowSpan rows) const;  // (n, head_dim), likewise
 
  private:
   struct Rows {
@@ -81,6 +82,7 @@ class KernelLayer : public LayerArithmetic {
   AttentionOutput attend(const AttentionWants& wants) override;
   HostRows cached_rows(RowPart part) const override;
   HostRows block_rows(RowPart part) const override;
+  at::Tensor cached_values(int kv_head, RowSpan rows) const override;
   HostRows block_queries() const override;
   std::int64_t n_queries() const override { return input_.n_queries(); }
   void end_block() override;

@@ -17,6 +17,14 @@ void move_entries(std::vector<T>& entries, std::span<const std::int32_t> retaine
   for (std::size_t to = 0; to < retained.size(); ++to) entries[to] = entries[retained[to]];
 }
 
+// The same of entries of the first rows alone.
+void leave_first(std::vector<double>& entries, std::span<const std::int32_t> retained) {
+  std::size_t n = 0;
+  for (; n < retained.size() && std::cmp_less(retained[n], entries.size()); ++n)
+    entries[n] = entries[retained[n]];
+  entries.resize(n);
+}
+
 // How many rows are left of each group; of none, it is gone. Groups hold the oldest rows, one after another.
 void leave_groups(std::vector<std::int32_t>& groups, std::span<const std::int32_t> retained) {
   std::size_t next = 0;
@@ -39,6 +47,7 @@ KvCache::KvCache(std::span<const std::int64_t> capacities, const analysis::Cache
     heads_.push_back({.positions = std::vector<std::int32_t>(n),
                       .queries = std::vector<std::int32_t>(n),
                       .received = std::vector<double>(n),
+                      .value_norms = {},
                       .groups = {},
                       .settled = {}});
   }
@@ -75,6 +84,12 @@ std::int64_t KvCache::add_rows(int head, std::int64_t n, std::int64_t first_posi
     known.n_known += n;
   });
   return first;
+}
+
+void KvCache::add_value_norms(int head, std::span<const double> norms) {
+  settle();
+  std::vector<double>& noted = at(head).value_norms;
+  noted.insert(noted.end(), norms.begin(), norms.end());
 }
 
 std::int64_t KvCache::grouped_rows(const Head& head) {
@@ -144,6 +159,7 @@ void KvCache::keep(const RetainedRows& rows) const {
     move_entries(kept.positions, rows[head]);
     move_entries(kept.received, rows[head]);
     move_entries(kept.queries, rows[head]);
+    leave_first(kept.value_norms, rows[head]);
     leave_groups(kept.groups, rows[head]);
     kept.settled = {};
     kept.n_known = static_cast<std::int64_t>(rows[head].size());
@@ -176,6 +192,7 @@ void KvCache::copy_rows(const KvCache& from) {
     std::copy_n(other.positions.begin(), other.n_rows, to.positions.begin());
     std::copy_n(other.received.begin(), other.n_rows, to.received.begin());
     std::copy_n(other.queries.begin(), other.n_rows, to.queries.begin());
+    to.value_norms = other.value_norms;
     to.n_rows = to.n_known = other.n_rows;
     to.groups = other.groups;
     to.settled = other.settled;

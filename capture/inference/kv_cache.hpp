@@ -55,6 +55,15 @@ class KvCache {
   std::span<double> attention_received(int head) { return rows_of(&Head::received, head); }
   std::span<std::int32_t> attention_queries(int head) { return rows_of(&Head::queries, head); }
 
+  // What the output projection makes of the values of a head's first rows (Transformer::value_norms), as far
+  // as that was noted; it goes with its rows.
+  std::span<const double> value_norms(int head) const {
+    settle();
+    return at(head).value_norms;
+  }
+  // Notes it of the rows after those, as many as there are entries.
+  void add_value_norms(int head, std::span<const double> norms);
+
   const analysis::CacheFormat& format() const { return format_; }
   // What a head's rows are counted by, in bytes (see analysis::packed_bytes).
   analysis::CachedRows stored_rows(int head) const;
@@ -94,6 +103,7 @@ class KvCache {
   struct Head {
     std::vector<std::int32_t> positions, queries;
     std::vector<double> received;
+    std::vector<double> value_norms;       // of the first rows
     std::int64_t n_rows = 0, n_known = 0;  // all, and those that the host knows of
     std::vector<std::int32_t> groups;      // of keys, in order of time: how many rows are left of each
     RowSpan settled;

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include "base/shared_memory.hpp"
 #include "capture/inference/attention.hpp"
 #include "capture/inference/kv_cache.hpp"
@@ -78,6 +80,8 @@ class LayerArithmetic {
   // which have to be expected.
   virtual HostRows cached_rows(RowPart part) const = 0;
   virtual HostRows block_rows(RowPart part) const = 0;
+  // Values of some rows of a KV head, where they lie: (n, head_dim). Valid until the layer's next change.
+  virtual at::Tensor cached_values(int kv_head, RowSpan rows) const = 0;
   // The block's queries, likewise: (n, head_dim) of every query head.
   virtual HostRows block_queries() const = 0;
   virtual std::int64_t n_queries() const = 0;  // of the block

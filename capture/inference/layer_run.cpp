@@ -64,6 +64,7 @@ struct LayerRun::Block {
   recording::LayerBlock record{};
   bool prompt = true, last_of_prompt = false;
   const LayerEviction* borrowed = nullptr;  // what the lender evicted after it
+  const LayerWeights* weights = nullptr;    // the layer's
 
   int64_t first_position() const { return projected.first_position; }
   int64_t n() const { return projected.n; }
@@ -257,6 +258,7 @@ at::Tensor LayerRun::attend(const LayerWeights& weights, const at::Tensor& hidde
       if (run.lender_ != nullptr)
         block.borrowed =
             &run.lender_->lent(part.tokens.first_position).evictions[offset / run.plan_.block_size];
+      block.weights = &weights;
       run.run_block(block);
       part.after_block(n, std::move(block.record));
     }
@@ -305,6 +307,7 @@ void LayerRun::run_block(Block& block) {
   if (plan_.recording.layer) record_rows(*arithmetic_, plan_.recording, block.record);
   count_attention(block);
   count_queries(block);
+  weigh_values(block);
   evict(block);
   if (plan_.recording.layer && block.last_of_prompt && plan_.cache_format.quantises())
     record_bytes(block.record);
@@ -446,6 +449,22 @@ void LayerRun::count_queries(const Block& block) {
     for (int64_t head = begin; head < end; ++head)
       moments_[head].add(view_rows(queries.const_data_ptr<float>() + head * n * d, n, d), rotation_);
   });
+}
+
+// What has not been weighed before, by the time that an eviction is due which looks at it.
+void LayerRun::weigh_values(const Block& block) {
+  const auto asks = [&](const EvictionRule& rule) {
+    return rule.policy != nullptr && rule.policy->slots().weighs_values() && rule.due(cache());
+  };
+  if (lender_ != nullptr || (!asks(plan_.eviction) && std::ranges::none_of(open_rules_, asks))) return;
+  const WorkTime::Span eviction(eviction_time_);
+  KvCache& cache = arithmetic_->cache();
+  for (int head = 0; head < cache.n_heads(); ++head) {
+    const RowSpan rows{std::ssize(cache.value_norms(head)), cache.n_rows(head)};
+    if (rows.size() > 0)
+      cache.add_value_norms(head, transformer_.value_norms(*block.weights, plan_.layer, head,
+                                                           arithmetic_->cached_values(head, rows)));
+  }
 }
 
 // A query's place is that before an eviction: what windows drop is never of the block's own.

@@ -188,11 +188,15 @@ double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector
 
 namespace {
 
-// Where the run's policy looks at them.
-double moment_bytes(const ModelConfig& config, const recording::RunPlan& run) {
+// Moments of every query head's queries, and what values weigh, where the run's policy looks at them.
+double looked_at_bytes(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt) {
   if (run.policy.empty() || run.policy == "none" || run.policy == "python") return 0;
   const auto policy = analysis::make_policy({run.policy, recording::policy_options(run)}, 0);
-  return policy->needs().query_moments ? moment_bytes(config) : 0;
+  double bytes = policy->needs().query_moments ? moment_bytes(config) : 0;
+  for (int layer = 0; layer < config.n_layers && policy->slots().weighs_values(); ++layer)
+    for (const std::int64_t rows : cache_rows(config, run, n_prompt, layer, true))
+      bytes += static_cast<double>(rows) * sizeof(double);
+  return bytes;
 }
 
 }  // namespace
@@ -210,7 +214,7 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RunPlan& run,
                        std::int64_t element_bytes, Arithmetic arithmetic) {
   const auto n = static_cast<double>(block_tokens(run, n_prompt));
   return {whole_bytes(cache_bytes(config, run, n_prompt, element_bytes, arithmetic).all_layers),
-          whole_bytes(activation_bytes(config, n) + moment_bytes(config, run) +
+          whole_bytes(activation_bytes(config, n) + looked_at_bytes(config, run, n_prompt) +
                       tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
 }
 
@@ -223,7 +227,7 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& p
                                                      static_cast<double>(chunk_tokens(run.block_size)))
                                           : n;
   return {whole_bytes(holds_one_layer(plan, run) ? caches.largest_layer : caches.all_layers),
-          whole_bytes(activation_bytes(config, at_once) + moment_bytes(config, run) +
+          whole_bytes(activation_bytes(config, at_once) + looked_at_bytes(config, run, n_prompt) +
                       recorded_bytes(config, plan, run, element_bytes) +
                       tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
 }

@@ -18,6 +18,7 @@
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/zeros.h>
 
 namespace keyscope::capture {
 
@@ -129,6 +130,29 @@ at::Tensor Transformer::product(const at::Tensor& x, const at::Tensor& weight, c
 
 Projections Transformer::project(const LayerWeights& w, const at::Tensor& hidden) const {
   return config_.latent.rank > 0 ? project_latent(w, hidden) : project_heads(w, hidden);
+}
+
+std::vector<double> Transformer::value_norms(const LayerWeights& w, int layer, int kv_head,
+                                             const at::Tensor& values) const {
+  constexpr std::int64_t kRows = 256;  // at once, so that what is made of them takes little memory
+  const std::int64_t n_heads = config_.n_heads, group = n_heads / config_.heads(layer).n_kv_heads;
+  const std::int64_t width = w.wo.size(1) / n_heads, n = values.size(0);
+  std::vector<double> norms(n);
+  for (std::int64_t first = 0; first < n; first += kRows) {
+    const std::int64_t count = std::min(kRows, n - first);
+    at::Tensor heads = values.narrow(0, first, count).unsqueeze(1).expand({count, n_heads, values.size(1)});
+    if (w.latent.key_up.defined())
+      heads = latent_output(w.latent, heads.flatten(1)).view({count, n_heads, width});
+    at::Tensor sums = at::zeros({count}, values.options().dtype(at::kDouble));
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      const at::Tensor x = heads.select(1, head).to(at::kFloat).contiguous();
+      const at::Tensor projection = w.wo.narrow(1, head * width, width).to(at::kFloat).contiguous();
+      sums.add_(product(x, projection, {}).abs_().sum(1, false, at::kDouble));
+    }
+    sums = sums.div_(static_cast<double>(group)).to(at::kCPU);
+    std::copy_n(sums.const_data_ptr<double>(), count, norms.begin() + first);
+  }
+  return norms;
 }
 
 at::Tensor Transformer::logits(const at::Tensor& hidden) const {

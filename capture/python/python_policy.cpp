@@ -334,8 +334,8 @@ std::map<std::string, std::string> slots_after(std::string_view text) {
         std::ranges::count(analysis::slot_options(), key, &analysis::OptionDefinition::key) > 0;
     if (!known || equals == piece.size())
       throw UsageError(
-          fmt::format("policy python: {} is not an option of it; expected protect=, granularity= or "
-                      "split=, after python:FILE.py:FUNCTION and a comma",
+          fmt::format("policy python: {} is not an option of it; expected protect=, granularity=, "
+                      "split= or critical=, after python:FILE.py:FUNCTION and a comma",
                       shown(std::string(piece))));
     if (!options.emplace(key, piece.substr(equals + 1)).second)
       throw UsageError(fmt::format("policy python: option {} is given twice", key));

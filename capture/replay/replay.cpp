@@ -237,6 +237,11 @@ void check_slots(const analysis::PolicySpec& spec, const analysis::Policy& polic
         "capture with it, or take {}",
         spec.name, all_layers ? "granularity=model" : "split=" + spec.options.at("split"),
         all_layers ? "granularity=layer" : "split=uniform"));
+  if (slots.weighs_values())
+    throw UsageError(fmt::format(
+        "replay: policy {}: critical={} weighs values by the model's output projection, which no recording "
+        "holds; capture with it, or take critical=off",
+        spec.name, spec.options.at("critical")));
   if (policy.head_file() == analysis::HeadFile::kFlags && !cuts_heads_alone(policy))
     throw UsageError(fmt::format(
         "replay: policy {}: heads that keep everything share neither rows nor a budget with others; expected "

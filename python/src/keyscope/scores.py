@@ -21,7 +21,7 @@ from .policies import PolicyError, PolicyInput
 if TYPE_CHECKING:
     from .record.named_policies import Policy
 
-_BESIDE_SCORES = ("protect", "granularity", "split")  # options of every policy, which choose among scored rows
+_BESIDE_SCORES = ("protect", "granularity", "split", "critical")  # options of every policy, which choose among scored rows
 
 
 def _policy(head: Head) -> Policy | str:
@@ -40,6 +40,8 @@ def _policy(head: Head) -> Policy | str:
         return "the run evicts nothing and scores nothing"
     if run.parameters.get("granularity", "head") != "head" or run.parameters.get("split") == "adakv":
         return f"{run.policy} weighed the head's rows with those of others"
+    if run.parameters.get("critical", "off") != "off":
+        return f"{run.policy} weighed values by the model's output projection, which no recording holds"
     if policy.needs.attention:
         return f"{run.policy} scores by attention as it was at each block, which is not recorded"
     if head.layer.index < policy.first_layer:

@@ -32,7 +32,7 @@ TEST(Registry, ReadsNameAndOptions) {
 
 TEST(Registry, FillsInDefaults) {
   const auto with_slots = [](Options own) {
-    own.insert({{"protect", "none"}, {"granularity", "head"}, {"split", "uniform"}});
+    own.insert({{"protect", "none"}, {"granularity", "head"}, {"split", "uniform"}, {"critical", "off"}});
     return own;
   };
   EXPECT_EQ(with_defaults(parse_policy("keydiff:recent=0.1"), 0).options,

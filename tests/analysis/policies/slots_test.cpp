@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -30,8 +31,8 @@ TEST(Slots, AreReadOfEveryScorer) {
   for (const auto& entry : registered_policies()) {
     if (entry.name == "none") continue;
     const std::string alone = entry.required.empty() ? entry.name + ":" : entry.name + ":file=f.json,";
-    const auto policy = make_policy(
-        parse_policy(alone + "protect=sinks:4+recent:0.1+boundaries:20%,granularity=page:16"), 0);
+    const auto policy =
+        make_policy(parse_policy(alone + "protect=sinks:4+recent:0.1+boundaries:20%,granularity=page:16"), 0);
     const Slots& slots = policy->slots();
     EXPECT_EQ(slots.protect.sinks, 4);
     EXPECT_EQ(slots.protect.recent.share, 0.1);
@@ -66,6 +67,8 @@ TEST(Slots, RefusalsNameWhatIsAccepted) {
     expect(text, text, "head, layer, page:ROWS, model");
   for (const char* text : {"split=", "split=even", "split=file", "split=file:", "split=adakv:2"})
     expect(text, text, "uniform, adakv, pyramid, file:PATH");
+  for (const char* text : {"critical=", "critical=yes", "critical=on:2"})
+    expect(text, text, "off, on, shift");
   expect("granularity=layer,split=adakv", "granularity=layer", "granularity=head");
   expect("granularity=model,split=pyramid", "split=pyramid", "split=uniform");
   EXPECT_THROW(parse_policy("none:protect=sinks:4"), UsageError);
@@ -153,6 +156,68 @@ TEST(Slots, KeepTheRowsThatNumPyKeeps) {
     }
   }
   EXPECT_GT(n_compared, 4000);
+}
+
+// Sums over the window, mean over the group.
+std::vector<double> window_attention(const json& attention) {
+  std::vector<double> sums(attention.front().front().size());
+  for (const json& head : attention)
+    for (const json& query : head)
+      for (std::size_t row = 0; row < sums.size(); ++row)
+        sums[row] += query[row].get<double>() / static_cast<double>(attention.size());
+  return sums;
+}
+
+TEST(Slots, WeighValuesAsNumPyDoes) {
+  int n_compared = 0;
+  for (const json& from : read_goldens("../policies/goldens/scorers.json", "cases")) {
+    const Rows positions = from.at("positions");
+    const std::vector<double> norms = from.at("output_norms");
+    std::map<std::string, std::vector<double>> scores{{"window", window_attention(from.at("attention"))}};
+    for (const json& golden : from.at("scorers")) {
+      const std::string name = golden.at("policy");
+      if (name == "keydiff") scores[name] = golden.at("scores").get<std::vector<double>>();
+      if (!name.starts_with("critical:")) continue;
+      const bool shift = name.ends_with(",shift");
+      const std::string scorer = name.substr(9, name.find(',') - 9);
+      const Slots slots = slots_of(shift ? "critical=shift" : "critical=on");
+      const std::vector<std::uint8_t> forced(positions.size());
+      const std::vector<RankedRows> heads{{scores.at(scorer), forced, positions, norms}};
+      for (const json& set : golden.at("sets")) {
+        if (!set.at("gap").is_null() && set.at("gap").get<double>() < 1e-5) continue;
+        const std::vector<std::int64_t> budgets{set.at("budget").get<std::int64_t>()};
+        const Selection selection = select_layer(slots, heads, {budgets, budgets.front()}).front();
+        EXPECT_EQ(at(positions, selection.retained), set.at("retained").get<Rows>())
+            << from.at("name") << ' ' << name << " N = " << budgets.front();
+        ++n_compared;
+      }
+    }
+  }
+  EXPECT_GE(n_compared, 25);
+}
+
+TEST(Slots, ValuesThatWeighNeedNorms) {
+  const Rows positions{0, 1, 2};
+  const std::vector<std::uint8_t> forced(3);
+  const std::vector<double> scores{3, 2, 1}, norms{1, 1, 5};
+  const std::vector<std::int64_t> budgets{2};
+  const std::vector<RankedRows> with{{scores, forced, positions, norms}},
+      without{{scores, forced, positions}};
+  EXPECT_THAT(select_layer(slots_of("critical=on"), with, {budgets, 2}).front().retained, ElementsAre(0, 2));
+  EXPECT_THAT(select_layer(slots_of("critical=off"), with, {budgets, 2}).front().retained, ElementsAre(0, 1));
+  EXPECT_THROW(select_layer(slots_of("critical=on"), without, {budgets, 2}), InvalidInput);
+}
+
+// Of two rows with one score below 0, the value that weighs less stays, unless the least score is taken off.
+TEST(Slots, ShiftingLetsValuesSpeakForTheirRows) {
+  const Rows positions{0, 1, 2, 3};
+  const std::vector<std::uint8_t> forced(4);
+  const std::vector<double> scores{-0.1, -0.5, -0.5, -0.9}, norms{1, 4, 2, 1};
+  const std::vector<std::int64_t> budgets{2};
+  const std::vector<RankedRows> heads{{scores, forced, positions, norms}};
+  EXPECT_THAT(select_layer(slots_of("critical=shift"), heads, {budgets, 2}).front().retained,
+              ElementsAre(0, 1));
+  EXPECT_THAT(select_layer(slots_of("critical=on"), heads, {budgets, 2}).front().retained, ElementsAre(0, 3));
 }
 
 std::vector<double> draws(std::int64_t n, std::uint64_t seed) {

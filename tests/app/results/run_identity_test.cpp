@@ -62,10 +62,13 @@ TEST(ModelIdentity, StandsBesideOtherSettings) {
 using Json = nlohmann::ordered_json;
 
 TEST(PolicyJson, NamesOptionsThatWereNotGiven) {
-  EXPECT_EQ(policy_json(analysis::parse_policy("sink"), 0),
-            (Json{{"name", "sink"},
-                  {"options",
-                   {{"first", "4"}, {"granularity", "head"}, {"protect", "none"}, {"split", "uniform"}}}}));
+  EXPECT_EQ(policy_json(analysis::parse_policy("sink"), 0), (Json{{"name", "sink"},
+                                                                  {"options",
+                                                                   {{"critical", "off"},
+                                                                    {"first", "4"},
+                                                                    {"granularity", "head"},
+                                                                    {"protect", "none"},
+                                                                    {"split", "uniform"}}}}));
   EXPECT_EQ(policy_json(analysis::parse_policy("sink:first=2"), 0)["options"]["first"], "2");
 }
 

@@ -40,7 +40,8 @@ std::vector<analysis::PolicySpec> every_policy() {
         "snapkv:window=3,kernel=3,recent=2", "snapkv:window=5,kernel=1,recent=0",
         "keydiff:protect=sinks:2+recent:0.2", "h2o:protect=boundaries:0.5,granularity=layer",
         "keydiff:granularity=page:4", "snapkv:window=3,recent=2,granularity=model", "keydiff:split=adakv",
-        "tova:protect=sinks:2,split=pyramid", "dropkv:protect=recent:3,split=adakv"})
+        "tova:protect=sinks:2,split=pyramid", "dropkv:protect=recent:3,split=adakv", "keydiff:critical=on",
+        "snapkv:window=3,recent=2,critical=shift,granularity=model"})
     specs.push_back(analysis::parse_policy(text));
   return specs;
 }
@@ -48,9 +49,10 @@ std::vector<analysis::PolicySpec> every_policy() {
 // Of what files say of heads, in a model of two layers with two KV heads of eight channels.
 std::vector<analysis::PolicySpec> policies_of_files() {
   const std::string streams = test::inference_golden("tiny_llama.streams.json").string();
-  return {analysis::parse_policy("qfilters:file=" + test::inference_golden("tiny_llama.filters.json").string()),
-          analysis::parse_policy("duo:sinks=2,file=" + streams),
-          analysis::parse_policy("duo:protect=recent:3,split=pyramid,file=" + streams)};
+  return {
+      analysis::parse_policy("qfilters:file=" + test::inference_golden("tiny_llama.filters.json").string()),
+      analysis::parse_policy("duo:sinks=2,file=" + streams),
+      analysis::parse_policy("duo:protect=recent:3,split=pyramid,file=" + streams)};
 }
 
 // Those that leave every layer its own rows, as layers with sliding windows have them.

@@ -137,6 +137,22 @@ TEST_P(KvCacheOf, EveryHeadKeepsItsOwnRowsWithTheirTruePositions) {
   EXPECT_THAT(rows->keys(1), ElementsAre(103, 104, 105, 106));
 }
 
+// What is known of the first rows goes with them, and is not taken for that of the next ones.
+TEST_P(KvCacheOf, WhatValuesWeighGoesWithItsRows) {
+  const auto rows = make({6}), copy = make({6});
+  rows->append(0, 4);
+  const std::vector<double> norms{0, 1, 2}, last{3, 4};
+  rows->cache().add_value_norms(0, norms);
+  rows->cache().retain({{0, 2, 3}});
+  EXPECT_THAT(rows->cache().value_norms(0), ElementsAre(0, 2));
+  rows->append(4, 1);
+  rows->cache().add_value_norms(0, last);
+  copy->cache().copy_rows(rows->cache());
+  rows->cache().retain({{3}});
+  EXPECT_THAT(rows->cache().value_norms(0), ElementsAre(4));
+  EXPECT_THAT(copy->cache().value_norms(0), ElementsAre(0, 2, 3, 4));
+}
+
 // As where a window of one row has passed.
 TEST_P(KvCacheOf, AHeadMayKeepNothing) {
   const auto rows = make({4, 4});

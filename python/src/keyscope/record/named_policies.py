@@ -49,7 +49,7 @@ class Policy:
 
 
 # What the program's policies have beside their scores; this package evicts head by head, and protects nothing.
-_NEUTRAL = {"granularity": "head", "protect": "none", "split": "uniform"}
+_NEUTRAL = {"critical": "off", "granularity": "head", "protect": "none", "split": "uniform"}
 
 
 def _as_number(value: str) -> Any:

@@ -192,14 +192,32 @@ class Run:
             heads, budget = [self.cache[layer][g] for layer, g in members], self.budget(*members[0])
             if not block_slots.exceeds([len(head.positions) for head in heads], budget, *self.slots()):
                 continue
-            scores, first = [], []
+            scores, first, norms = [], [], []
+            how = None if case["options"].get("critical", "off") == "off" else case["options"]["critical"]
             for (layer, g), head in zip(members, heads):
+                norms.append(self.value_norms(layer, g) if how else np.ones(len(head.positions)))
                 own, forced = self.score(layer, g, case | {"budget": budget}, *seen[layer])
                 scores.append(own)
                 first.append(block_slots.rows_ahead(case["options"], head.positions, len(case["prompt"]),
                                                     case["budget"], forced, budget))
             self.take_away(members, block_slots.choose(scores, first, budget, [head.positions for head in heads],
-                                                       *self.slots()))
+                                                       *self.slots(), block_slots.Critical(how, norms)))
+
+    def value_norms(self, layer, g):
+        """‖W_O v‖₁ of a head's rows, mean over the group: what the output projection makes of a query head's output if
+        one row has all the weight, less what it makes of nothing, which is its bias."""
+        m, head = self.m, self.cache[layer][g]
+        group = range(g * m.group(layer), (g + 1) * m.group(layer))
+        x = np.zeros(m.config["hidden_size"])
+        norms = np.zeros(len(head.positions))
+        for j, value in enumerate(head.values):
+            for h in group:
+                given = m.mix(layer, h, np.ones(1), [value])
+                mixed = np.zeros((m.n_heads, len(given)))
+                nothing = m.attention_output(layer, x, mixed.ravel())
+                mixed[h] = given
+                norms[j] += np.abs(m.attention_output(layer, x, mixed.ravel()) - nothing).sum() / len(group)
+        return norms
 
     def score(self, layer, g, case, last, window_sums, queries):
         """Scores, and the rows that the scorer keeps by itself, in the order in which they go in."""
@@ -239,7 +257,7 @@ class Run:
     def take_away(self, members, choice):
         for lowest, best_gone in choice.calls:
             if lowest is not None and best_gone is not None:
-                gap = closeness(self.case["policy"], lowest, best_gone, choice.judged)
+                gap = closeness(self.case, lowest, best_gone, choice.judged)
                 self.smallest_gap = min(self.smallest_gap, gap)
         for (layer, g), kept, scores in zip(members, choice.kept, choice.judged):
             head = self.cache[layer][g]

@@ -94,12 +94,14 @@ def closest_within(case, head):
     return np.inf
 
 
-def closeness(policy, lowest, best_gone, compared):
+def closeness(case, lowest, best_gone, compared):
     """Of a score that stayed and the best one that went. Rows at Defensive's floor are equal to the bit, and the
     lower position stays: no close call."""
+    policy = case["policy"]
     if policy == "defensive" and lowest == best_gone:
         return np.inf
-    size = max(np.abs(scores).max() for scores in compared) if policy in SIGNED else abs(lowest)
+    signed = policy in SIGNED or case["options"].get("critical") == "shift"  # a difference as well
+    size = max(np.abs(scores).max() for scores in compared) if signed else abs(lowest)
     return (lowest - best_gone) / max(size, 1e-300)
 
 

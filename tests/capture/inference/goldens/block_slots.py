@@ -3,6 +3,11 @@
 The definitions are those of make_slot_goldens.py (tests/analysis/policies/goldens), whose functions decide wherever
 all heads hold the same rows; what is added here is heads that do not, rows that a scorer keeps by itself, and margins.
 
+Under `critical` (CriticalKV) values weigh as well: of what is kept, rows, pages, or a layer's rows under `adakv`, half
+(rounded down, at least one) is what goes in first and then the best by score; the rest are the best by
+(s + 1e-4)·norm. Norms are ‖W_O v‖₁, of rows or pages that are one the mean, as of scores; `shift` takes the least score
+from s, under `adakv` that of the layer.
+
 A scorer's own rows go in after the protected ones, in the scorer's order; where heads decide together, those that all
 of them keep. A choice gives the rows that stay, by head; the scores that it compared, by head; and the lowest score
 with which any row stayed because of it, None where none did.
@@ -35,9 +40,35 @@ def chosen(scores, first, n):
     return kept, min(by_score, default=None), max(gone, default=None)
 
 
-def by_head(scores, first, budget):
-    kept, lowest, best_gone = chosen(scores, first, budget)
-    return Choice([kept], [scores], lowest, [(lowest, best_gone)])
+@dataclasses.dataclass
+class Critical:
+    how: str
+    norms: list  # by head
+
+
+def product(scores, norms, how, least):
+    return (np.array(scores) - (least if how == "shift" else 0) + 1e-4) * norms
+
+
+def ranked(scores, first, n, how, norms):
+    """As `chosen`, with the scores that the choice went by in the end and its calls."""
+    if how is None or len(scores) <= n:
+        kept, lowest, best_gone = chosen(scores, first, n)
+        return kept, scores, lowest, [(lowest, best_gone)]
+    first, calls = first[:n], []
+    n_half = max(1, n // 2)
+    if len(first) < n_half:
+        half, *call = chosen(scores, first, n_half)
+        calls.append(tuple(call))
+        first = first + [j for j in half if j not in first]
+    products = product(scores, norms, how, min(scores))
+    kept, lowest, best_gone = chosen(products, first, n)
+    return kept, products, lowest, calls + [(lowest, best_gone)]
+
+
+def by_head(scores, first, budget, critical):
+    kept, judged, lowest, calls = ranked(scores, first, budget, critical.how, critical.norms[0])
+    return Choice([kept], [judged], lowest, calls)
 
 
 def common(first):
@@ -45,31 +76,34 @@ def common(first):
     return [j for j in first[0] if all(j in others for others in first)]
 
 
-def together(scores, first, budget):
+def together(scores, first, budget, critical):
     """One set for all these heads, by their mean."""
-    mean = np.mean(scores, axis=0)
-    kept, lowest, best_gone = chosen(mean, common(first), budget)
-    return Choice([kept] * len(scores), [mean] * len(scores), lowest, [(lowest, best_gone)])
+    kept, judged, lowest, calls = ranked(np.mean(scores, axis=0), common(first), budget, critical.how,
+                                         np.mean(critical.norms, axis=0))
+    return Choice([kept] * len(scores), [judged] * len(scores), lowest, calls)
 
 
 def n_pages(budget, size):
     return max(1, budget // size)
 
 
-def by_page(scores, first, budget, positions, size):
+def by_page(scores, first, budget, positions, size, critical):
     page_of = [p // size for p in positions]
-    pages, mean = sorted(set(page_of)), np.mean(scores, axis=0)
-    page_scores = [np.mean([mean[j] for j in range(len(mean)) if page_of[j] == page]) for page in pages]
+    pages, mean, norm = sorted(set(page_of)), np.mean(scores, axis=0), np.mean(critical.norms, axis=0)
+    of_pages = lambda x: np.array([np.mean([x[j] for j in range(len(x)) if page_of[j] == page]) for page in pages])
     filling = [page_of[-1]] if (positions[-1] + 1) % size else []
     ahead = dict.fromkeys(filling + [page_of[j] for j in common(first)])
-    kept, lowest, best_gone = chosen(page_scores, [pages.index(page) for page in ahead], n_pages(budget, size))
+    kept, page_scores, lowest, calls = ranked(of_pages(mean), [pages.index(page) for page in ahead],
+                                              n_pages(budget, size), critical.how, of_pages(norm))
     rows = [j for j in range(len(mean)) if pages.index(page_of[j]) in kept]
     judged = np.array([page_scores[pages.index(page)] for page in page_of])
-    return Choice([rows] * len(scores), [judged] * len(scores), lowest, [(lowest, best_gone)])
+    return Choice([rows] * len(scores), [judged] * len(scores), lowest, calls)
 
 
-def adakv(scores, first, budget, positions):
+def adakv(scores, first, budget, positions, critical):
     """A share of every head, and the rest of the layer's rows by the best of all heads."""
+    if critical.how:
+        return critical_adakv(scores, first, budget, positions, critical)
     floor = math.ceil(Fraction(budget, 5))
     order = [ahead + sorted(set(range(len(own))) - set(ahead), key=lambda j: (-own[j], j))
              for own, ahead in zip(scores, first)]
@@ -88,6 +122,29 @@ def adakv(scores, first, budget, positions):
     return Choice([sorted(rows) for rows in kept], scores, lowest, calls)
 
 
+def critical_adakv(scores, first, budget, positions, critical):
+    """Likewise, with half of the layer's rows by score, shares included, and the others by the product."""
+    floor, total = math.ceil(Fraction(budget, 5)), len(scores) * budget
+    least = min(min(own) for own in scores)
+    products = [product(own, norms, critical.how, least) for own, norms in zip(scores, critical.norms)]
+    kept, calls = [], []
+    for own, ahead in zip(scores, first):
+        rows, *call = chosen(own, ahead, max(floor, len(ahead)))
+        kept.append(rows)
+        calls.append(tuple(call))
+    lowest = None
+    for judged, n in ((scores, max(1, total // 2)), (products, total)):
+        others = sorted(((h, j) for h, own in enumerate(scores) for j in range(len(own)) if j not in kept[h]),
+                        key=lambda hj: (-judged[hj[0]][hj[1]], positions[hj[0]][hj[1]], hj[0]))
+        n = max(0, n - sum(map(len, kept)))
+        score_of = lambda hj: judged[hj[0]][hj[1]]
+        lowest = min(map(score_of, others[:n]), default=None)
+        calls.append((lowest, max(map(score_of, others[n:]), default=None)))
+        for h, j in others[:n]:
+            kept[h].append(j)
+    return Choice([sorted(rows) for rows in kept], products, lowest, calls)
+
+
 def exceeds(n_rows, budget, granularity, split):
     """Whether heads that decide together, and hold so many rows each, have to be cut."""
     if split == "adakv":
@@ -98,17 +155,17 @@ def exceeds(n_rows, budget, granularity, split):
     return n_rows[0] > budget
 
 
-def choose(scores, first, budget, positions, granularity, split):
+def choose(scores, first, budget, positions, granularity, split, critical):
     """All lists are by head, of heads that decide together: one under `head`, a layer's, or all."""
     if split == "adakv":
-        return adakv(scores, first, budget, positions)
+        return adakv(scores, first, budget, positions, critical)
     if granularity == "head":
         (own,), (ahead,) = scores, first
-        return by_head(own, ahead, budget)
+        return by_head(own, ahead, budget, critical)
     assert all(p == positions[0] for p in positions)
     if granularity.startswith("page"):
-        return by_page(scores, first, budget, positions[0], int(granularity.split(":")[1]))
-    return together(scores, first, budget)
+        return by_page(scores, first, budget, positions[0], int(granularity.split(":")[1]), critical)
+    return together(scores, first, budget, critical)
 
 
 def layer_budgets(options, budget, n_prompt, n_layers):

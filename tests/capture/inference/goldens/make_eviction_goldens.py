@@ -222,6 +222,19 @@ CASES = [
                                         "split": "pyramid"}, budget=14, block=9),
     DEMO | dict(policy="duo", options={"file": "demo_model.streams.json"}, budget=20, block=12),
     SINKS | dict(policy="duo", options={"file": "demo_model.streams.json", "sinks": "1"}, budget=16, block=1),
+    *slotted("keydiff", PLAIN | dict(budget=16, block=8),
+             dict(critical="on"), dict(critical="shift"), dict(critical="on", split="adakv", protect="sinks:2"),
+             dict(critical="shift", split="adakv"), dict(critical="on", granularity="page:4"),
+             dict(critical="shift", granularity="model", protect="recent:4")),
+    *slotted("snapkv", PLAIN | SNAPKV | dict(budget=15, block=9),
+             dict(critical="on"), dict(critical="on", granularity="layer", protect="boundaries:0.2")),
+    *slotted("tova", GPT_OSS | dict(budget=8, block=7), dict(critical="on")),
+    *slotted("keydiff", OLMO2 | dict(budget=8, block=7), dict(critical="shift", split="pyramid")),
+    *slotted("h2o", DEEPSEEK2 | dict(budget=10, block=7), dict(critical="on")),
+    *slotted("cur", DEEPSEEK3 | dict(budget=8, block=5), dict(critical="on")),
+    *slotted("keydiff", GEMMA4 | dict(budget=7, block=5), dict(critical="on")),
+    *slotted("keydiff", DEMO | dict(budget=20, block=12), dict(critical="on", granularity="layer")),
+    *slotted("keydiff", SINKS | dict(budget=20, block=16), dict(critical="on", protect="sinks:1")),
 ]
 
 
