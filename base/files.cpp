@@ -213,7 +213,8 @@ void end_at_cut(int signal, siginfo_t* about, void* /*context*/) {
     if (first == nullptr || at < first || at >= first + mapping.size) continue;
     say("keyscope: ");
     say(mapping.path.data());
-    say(": has been cut, or its disk has failed, while it was read; expected it to stay as it was when it was "
+    say(": has been cut, or its disk has failed, while it was read; expected it to stay as it was when it "
+        "was "
         "opened, so copy it anew and run this again\n");
     _exit(1);
   }

@@ -226,7 +226,8 @@ std::string file_name_of(const std::string& id) {
       name += c;
     else if (!name.empty() && name.back() != '-')
       name += '-';
-  for (const char c : id) plain = plain && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ' ' || c == ',');
+  for (const char c : id)
+    plain = plain && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ' ' || c == ',');
   if (plain && !name.empty()) return name;
   Sha256 digest;
   digest.add(id);

@@ -105,7 +105,8 @@ std::optional<FirstLoss> first_loss(const RowsLost& rows, std::int64_t block_siz
     return std::tuple(row.n_read, row.layer, row.kv_head, row.position);
   };
   for (const LostRow& row : rows.all())
-    if (is_evicted(rows, row) && wanted(row) && (first == nullptr || order(row) < order(*first))) first = &row;
+    if (is_evicted(rows, row) && wanted(row) && (first == nullptr || order(row) < order(*first)))
+      first = &row;
   if (first == nullptr) return std::nullopt;
   return FirstLoss{.layer = first->layer,
                    .kv_head = first->kv_head,

@@ -228,7 +228,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kExamples = "examples.jsonl";
 constexpr const char *kResults = "results.json", *kCost = "cost.json";
-constexpr const char* kRecorded = "recordings/made.txt";  // which of the recordings there it made, a line each
+constexpr const char* kRecorded =
+    "recordings/made.txt";  // which of the recordings there it made, a line each
 
 [[noreturn]] void fail(const fs::path& path, const char* what) {
   throw FileError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));

@@ -25,7 +25,8 @@ namespace keyscope::evaluation {
 
 namespace {
 
-// What is asked: all of the input, or, where that has a passage of its own, what follows its last "Question:".
+// What is asked: all of the input, or, where that has a passage of its own, what follows its last
+// "Question:".
 std::string_view question_of(const LongBenchRow& row) {
   const std::size_t last = row.input.rfind("Question:");
   return std::string_view(row.input).substr(last == std::string::npos ? 0 : last);

@@ -45,7 +45,8 @@ std::vector<std::int32_t> evidence_tokens(const recording::RecordingInfo& info) 
     const auto evidence = field.optional("evidence");
     if (!evidence) return {};
     evidence->for_each([&](const JsonField& range) {
-      if (std::ssize(tokens) > info.n_prompt()) range.fail("more tokens than the prompt has", "each range once");
+      if (std::ssize(tokens) > info.n_prompt())
+        range.fail("more tokens than the prompt has", "each range once");
       std::vector<std::int64_t> ends;
       range.for_each([&](const JsonField& end) { ends.push_back(end.integer(0, info.n_prompt())); });
       if (ends.size() != 2) range.fail(fmt::format("{} numbers", ends.size()), "the first token and the end");

@@ -23,8 +23,8 @@ struct EvidenceLoss {
 };
 
 // Of every run the first, of those of one block that of the lowest layer, KV head and position; none where it
-// evicted none of it. What a sliding window has passed by the prompt's end does not count. Reads the traces of
-// all heads.
+// evicted none of it. What a sliding window has passed by the prompt's end does not count. Reads the traces
+// of all heads.
 //   keep_on: called before each head; what it throws ends it
 //   throws FileError as the recording does
 std::vector<std::optional<EvidenceLoss>> first_evidence_losses(

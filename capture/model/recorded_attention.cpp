@@ -49,11 +49,11 @@ ModelConfig recorded_config(const RecordingInfo& info, std::span<const int> laye
   const auto other = std::ranges::find_if_not(layers, fits);
   if (other == layers.end()) return config;
   const HeadShape recorded = info.model.heads(*other);
-  throw FileError(
-      fmt::format("{}: the model's config has {} layers with {} query heads for {} KV heads of {}; layer {} was "
-                  "recorded with {} for {} of {}",
-                  info.source, config.n_layers, config.n_heads, config.n_kv_heads, config.head_dim, *other,
-                  info.model.n_heads, recorded.n_kv_heads, recorded.head_dim));
+  throw FileError(fmt::format(
+      "{}: the model's config has {} layers with {} query heads for {} KV heads of {}; layer {} was "
+      "recorded with {} for {} of {}",
+      info.source, config.n_layers, config.n_heads, config.n_kv_heads, config.head_dim, *other,
+      info.model.n_heads, recorded.n_kv_heads, recorded.head_dim));
 }
 
 RecordedRope::RecordedRope(const RecordingInfo& info, int run, int layer)

@@ -420,7 +420,8 @@ File File::open(const std::filesystem::path& path, bool follow) {
   const Lock lock;
   if (H5Fis_hdf5(path.c_str()) == 0)
     throw FileError(path.extension() == ".part"
-                        ? path.string() + ": nothing was recorded yet when this capture was killed; run it again"
+                        ? path.string() +
+                              ": nothing was recorded yet when this capture was killed; run it again"
                         : path.string() + ": is no HDF5 file (or has lost its beginning)");
   const Handle access = file_properties(path.string());
   use_input_driver(access.id(), path.string());

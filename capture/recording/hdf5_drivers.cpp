@@ -200,10 +200,13 @@ bool is_sound_heap(std::span<const std::byte> bytes, std::size_t length_size, st
   return true;
 }
 
+// Registered once and for all: HDF5 1.10 lets go of a file's driver before it closes the file by it, so that
+// the last file to use one would be closed by a driver that is gone.
 void use_input_driver(hid_t file_access, const std::string& where) {
   static const H5FD_class_t driver = make_input_driver();
-  const Handle id = own(H5FDregister(&driver), H5FDunregister, where, "register the file driver");
-  check(H5Pset_driver(file_access, id.id(), nullptr), where, "set the file driver");
+  static const hid_t id = H5FDregister(&driver);
+  check(H5Pset_driver(file_access, check(id, where, "register the file driver"), nullptr), where,
+        "set the file driver");
 }
 
 namespace {
@@ -333,10 +336,10 @@ H5FD_class_t make_output_driver() {
 
 void use_output_driver(hid_t file_access, OutputState& state, const std::string& where) {
   static const H5FD_class_t driver = make_output_driver();
-  // Registered anew for every file, and let go when the last that uses it is closed.
-  const Handle id = own(H5FDregister(&driver), H5FDunregister, where, "register the file driver");
+  static const hid_t id = H5FDregister(&driver);  // as above
   const DriverInfo info{&state};
-  check(H5Pset_driver(file_access, id.id(), &info), where, "set the file driver");
+  check(H5Pset_driver(file_access, check(id, where, "register the file driver"), &info), where,
+        "set the file driver");
 }
 
 namespace {

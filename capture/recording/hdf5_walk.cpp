@@ -191,7 +191,8 @@ void limit(int resource, rlim_t most) {
   setrlimit(static_cast<__rlimit_resource>(resource), &limits);
 }
 
-// Never returns, whatever is thrown: no destructor, no buffer and no file of this process is the copy's to end.
+// Never returns, whatever is thrown: no destructor, no buffer and no file of this process is the copy's to
+// end.
 [[noreturn]] void walk_and_exit(const std::string& file, const std::string& part, Footprint& footprint) {
   close_range(3, ~0U, 0);  // locks of the process that this one is a copy of
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGXCPU})
@@ -245,7 +246,8 @@ std::string what_happened(int status, const rusage& used, Footprint::End end) {
   if (end == Footprint::End::kTooLarge)
     return fmt::format("{} asks for more than {} MiB to read it", library, kMostMemory >> 20U);
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  const bool out_of_time = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1 >= kMostSeconds;
+  const bool out_of_time =
+      static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1 >= kMostSeconds;
   if (signal == SIGXCPU || (signal == SIGKILL && out_of_time))
     return fmt::format("{} does not come to an end within {} seconds", library, kMostSeconds);
   if (signal == SIGALRM)
@@ -262,7 +264,8 @@ bool walk_apart(const std::string& file, const std::string& part) {
     child = fork();
     if (child == 0) walk_and_exit(file, part, *footprint);
   }
-  if (child < 0) throw FileError(fmt::format("{}: no process to check it in: {}", file, std::strerror(errno)));
+  if (child < 0)
+    throw FileError(fmt::format("{}: no process to check it in: {}", file, std::strerror(errno)));
   int status = 0;
   rusage used{};
   while (wait4(child, &status, 0, &used) < 0)

@@ -51,17 +51,17 @@ bool is_blank(const std::filesystem::path& path) {
   return file.eof();
 }
 
-// Whether a capture that was killed has left nothing in a part that cannot be made again: nothing was written,
-// or an HDF5 file without anything in it, or a recording of no block, or a replay. Of what cannot be read
-// nobody knows.
+// Whether a capture that was killed has left nothing in a part that cannot be made again: nothing was
+// written, or an HDF5 file without anything in it, or a recording of no block, or a replay. Of what cannot be
+// read nobody knows.
 bool is_worthless(const std::filesystem::path& part) {
   if (is_blank(part)) return true;
   try {
     const hdf5::Group root = hdf5::File::open(part).root();
     if (root.names().empty() && root.attribute_names().empty()) return true;
     const auto info = open_recording(part.string())->info();
-    return std::ranges::all_of(
-        info->runs, [](const RunInfo& run) { return run.blocks_done == 0 || run.plan.replayed; });
+    return std::ranges::all_of(info->runs,
+                               [](const RunInfo& run) { return run.blocks_done == 0 || run.plan.replayed; });
   } catch (const FileError&) {
     return false;
   }
@@ -82,9 +82,10 @@ void PartFile::refuse_worthy_part() const {
   if (left.id() >= 0 && try_lock(left.id()) == FileLock::kBusy)
     throw FileError(part_.string() + ": another capture is writing to it; name another file");
   if (left.id() < 0 || !is_worthless(part_))
-    throw FileError(part_.string() +
-                    ": left by a capture that was killed, with what it had recorded, which every command reads, "
-                    "or another file; keep it under another name, or use --force to replace it");
+    throw FileError(
+        part_.string() +
+        ": left by a capture that was killed, with what it had recorded, which every command reads, "
+        "or another file; keep it under another name, or use --force to replace it");
 }
 
 hdf5::File PartFile::create() const {

@@ -162,9 +162,10 @@ TEST_F(Files, WhatADeadProcessLeftIsClearedAndWhatALivingOneWritesIsNot) {
   };
   ASSERT_EQ(names().size(), 8U);
   write_file(folder_.path() / "new.json", "{}", false);
-  EXPECT_THAT(names(), ::testing::UnorderedElementsAre(
-                           "new.json", "mine.part", "a.0123456789ab-1-1.part", "backup.2024-11-03.part",
-                           "archive.a-1-b.part", "b.0123456789ab-1-x.part", ::testing::StartsWith("alive.json.")));
+  EXPECT_THAT(names(), ::testing::UnorderedElementsAre("new.json", "mine.part", "a.0123456789ab-1-1.part",
+                                                       "backup.2024-11-03.part", "archive.a-1-b.part",
+                                                       "b.0123456789ab-1-x.part",
+                                                       ::testing::StartsWith("alive.json.")));
 }
 
 TEST_F(Files, AMappedOneThatIsCutIsASentence) {

@@ -82,7 +82,8 @@ TEST_F(Calibrate, MakesTheFiltersThatAPolicyTakes) {
   record("b.h5", {}, "phonebook.txt");
   const CliResult made = calibrate({"a.h5", "b.h5"});
   ASSERT_EQ(made.status, 0) << made.err;
-  EXPECT_THAT(made.out, HasSubstr("filters of 16 KV heads, from 140 of each query head in 2 recordings"));
+  EXPECT_THAT(made.out,
+              HasSubstr("filters of 16 KV heads, from 140 queries of each query head in 2 recordings"));
   const Json layers = parse_json(read_file(file("filters.json")));
   ASSERT_EQ(layers.size(), 4u);
   for (int layer = 0; layer < 4; ++layer)

@@ -12,6 +12,7 @@
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
 #include "app/figures/nexus.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/captured_phonebook.hpp"

@@ -132,6 +132,19 @@ TEST_F(AnatomyOf, RowsBehindAWindowDoNotCount) {
   EXPECT_EQ(found.evidence->gone_everywhere, std::nullopt);
 }
 
+// Nor is what a policy evicted that the window would have passed by the prompt's end.
+TEST_F(AnatomyOf, RowsEvictedBeforeAWindowPassedThemDoNotCount) {
+  config_.layer_windows = {6, 0};  // at the prompt's end the first layer sees from 5 on
+  lose(0, 0, 1, 4);
+  EXPECT_EQ(anatomy().evidence->first, std::nullopt);
+  EXPECT_EQ(anatomy().evidence->layers[0].rank_share, std::nullopt);
+  lose(0, 0, 6, 8);
+  ASSERT_TRUE(anatomy().evidence->first);
+  EXPECT_EQ(anatomy().evidence->first->position, 6);
+  EXPECT_EQ(anatomy().evidence->layers[0].first, anatomy().evidence->first);
+  EXPECT_EQ(anatomy().evidence->layers[0].lost, 1);
+}
+
 TEST_F(AnatomyOf, LayersWithoutKeysHoldNothing) {
   config_.layer_attends = {false, true};
   ASSERT_EQ(anatomy().evidence->layers.size(), 1U);

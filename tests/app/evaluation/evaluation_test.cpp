@@ -78,7 +78,7 @@ TEST_F(Eval, RecordsExamplesThatAreAnsweredWorse) {
   EXPECT_THAT(run.out, HasSubstr("2 examples recorded"));
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(path("told/recordings")))
-    files.push_back(entry.path());
+    if (entry.path().extension() == ".h5") files.push_back(entry.path());
   ASSERT_EQ(files.size(), 2U);
   std::ranges::sort(files);
   const auto recording = recording::open_recording(files.front());
@@ -110,6 +110,13 @@ TEST_F(Eval, RecordsExamplesThatAreAnsweredWorse) {
   asked.resize(asked.size() - 2);
   asked.insert(asked.end(), {"--record", "2"});
   EXPECT_THAT(test::run_cli(asked).err, HasSubstr("--record: where to?"));
+  // Those that it made go with results of other settings; a recording of its user's stays.
+  std::ofstream(path("told/recordings/mine.h5")) << "mine";
+  asked = niah("told", "2");
+  asked.emplace_back("--force");
+  ASSERT_EQ(test::run_cli(asked).status, 0);
+  EXPECT_FALSE(std::filesystem::exists(files[0]));
+  EXPECT_EQ(read("told/recordings/mine.h5"), "mine");
 }
 
 TEST_F(Eval, AKilledOneGoesOnAndComesToTheSame) {

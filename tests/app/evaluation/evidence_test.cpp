@@ -77,6 +77,26 @@ TEST_F(EvidenceOf, AnswersStandInSentencesAsWholeWords) {
   EXPECT_THAT(text(evidence.answers[0]), Not(HasSubstr("Lima")));
 }
 
+TEST_F(EvidenceOf, AnAnswerMayEndItsSentence) {
+  const std::vector<std::string> answers{"Washington D.C."};
+  const Evidence evidence = finder("He lives in Washington D.C. The cat sleeps.\nWhere?")
+                                .of_answers(answers, WantedAnswers::kAll, "Where?");
+  EXPECT_THAT(places(evidence), ElementsAre(HasSubstr("Washington D.C.")));
+  EXPECT_THAT(places(evidence), ElementsAre(Not(HasSubstr("cat"))));
+}
+
+// What stands on a whole list has no place, however short the list is.
+TEST_F(EvidenceOf, ListsOfWordsHaveNone) {
+  RulerOptions ruler;
+  ruler.tasks = {"cwe"};
+  ruler.lengths = {2048};
+  ruler.samples = 1;
+  const auto examples = ruler_examples(ruler, *demo_model()).examples;
+  ASSERT_EQ(examples.size(), 1U);
+  EXPECT_THAT(examples[0].evidence.places, IsEmpty());
+  EXPECT_TRUE(examples[0].evidence.question);
+}
+
 TEST_F(EvidenceOf, ALineIsASentence) {
   const std::vector<std::string> answers{"4821"};
   const Evidence evidence = finder("Anna: 1111\nBoris: 4821\nClara: 3333\n\nLook up:\nBoris:")

@@ -67,7 +67,8 @@ TEST_F(Writer, RefusesThePartThatHoldsBlocks) {
   killed->end(false);
   std::filesystem::rename(out_, part());  // as it lies after a kill
   const std::string kept = read_file(part());
-  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("with what it had recorded"));
+  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }),
+              HasSubstr("with what it had recorded"));
   EXPECT_EQ(read_file(part()), kept);
 }
 

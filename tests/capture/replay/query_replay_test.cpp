@@ -70,7 +70,8 @@ struct Setting {
 std::shared_ptr<const capture::Model> load(const Setting& setting) {
   const bool demo = setting.model.starts_with("demo_model");
   return capture::Model::load(
-      demo ? demo_model(setting.model.c_str()) : test::inference_golden(setting.model), {.dtype = setting.dtype});
+      demo ? demo_model(setting.model.c_str()) : test::inference_golden(setting.model),
+      {.dtype = setting.dtype});
 }
 
 // The run `none`, and one of each of these policies.
@@ -134,17 +135,18 @@ class InTheExactLayer : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(InTheExactLayer, RowsAreThoseThatACaptureRetains) { expect_exact_layer(GetParam(), kLooking); }
 
-// Plain and stretched RoPE in all its kinds, of whole heads and parts of them, of halves and of neighbours, of
-// layers with windows by frequencies of their own, and none at all; queries that grow; soft caps; learned
+// Plain and stretched RoPE in all its kinds, of whole heads and parts of them, of halves and of neighbours,
+// of layers with windows by frequencies of their own, and none at all; queries that grow; soft caps; learned
 // sinks; latents; layers without keys.
 INSTANTIATE_TEST_SUITE_P(
     Models, InTheExactLayer,
-    ::testing::Values(Setting{"tiny_llama"}, Setting{"tiny_llama", 50, 5, 1}, Setting{"tiny_llama", 50, 20, 50},
-                      Setting{"tiny_llama3", 90, 12, 7}, Setting{"tiny_llama_dynamic", 40},
-                      Setting{"tiny_llama_dynamic", 40, 9, 1}, Setting{"tiny_phi3_longrope"},
-                      Setting{"tiny_phi3_longrope", 50, 9, 7}, Setting{"tiny_glm"}, Setting{"tiny_gemma2"},
-                      Setting{"tiny_gemma2", 50, 6, 4}, Setting{"tiny_gemma3"}, Setting{"tiny_gemma4"},
-                      Setting{"tiny_gpt_oss"}, Setting{"tiny_gpt_oss", 50, 6, 4}, Setting{"tiny_learned_sinks"},
+    ::testing::Values(Setting{"tiny_llama"}, Setting{"tiny_llama", 50, 5, 1},
+                      Setting{"tiny_llama", 50, 20, 50}, Setting{"tiny_llama3", 90, 12, 7},
+                      Setting{"tiny_llama_dynamic", 40}, Setting{"tiny_llama_dynamic", 40, 9, 1},
+                      Setting{"tiny_phi3_longrope"}, Setting{"tiny_phi3_longrope", 50, 9, 7},
+                      Setting{"tiny_glm"}, Setting{"tiny_gemma2"}, Setting{"tiny_gemma2", 50, 6, 4},
+                      Setting{"tiny_gemma3"}, Setting{"tiny_gemma4"}, Setting{"tiny_gpt_oss"},
+                      Setting{"tiny_gpt_oss", 50, 6, 4}, Setting{"tiny_learned_sinks"},
                       Setting{"tiny_ministral3"}, Setting{"tiny_deepseek2"}, Setting{"tiny_smollm3"},
                       Setting{"tiny_qwen3_next"}, Setting{"tiny_mistral_window", 50, 4, 7},
                       Setting{"demo_model", 300, 64, 64}, Setting{"demo_model_sinks", 300, 64, 64}),
@@ -168,7 +170,8 @@ double frequency(const capture::ModelConfig& config, int layer, std::int64_t pai
   return stretched ? unscaled / config.rope_scaling.factor : unscaled;
 }
 
-// One head by plain loops. For models whose RoPE is at most stretched evenly, of coordinates half a head apart.
+// One head by plain loops. For models whose RoPE is at most stretched evenly, of coordinates half a head
+// apart.
 class SlowReplay {
  public:
   SlowReplay(const Recording& recording, const analysis::Policy& policy, int layer, int kv_head)
@@ -329,12 +332,11 @@ INSTANTIATE_TEST_SUITE_P(Models, InEveryLayer,
 
 // Turned back by LibTorch's own sines and cosines, of one block with all of the prompt.
 TEST(QueryReplay, QueriesTurnBackByTheModelsAngles) {
-  for (const char* name : {"tiny_llama", "tiny_llama3", "tiny_llama_dynamic", "tiny_phi3_longrope", "tiny_glm",
-                           "tiny_gpt_oss", "tiny_ministral3", "tiny_deepseek2", "demo_model"}) {
+  for (const char* name : {"tiny_llama", "tiny_llama3", "tiny_llama_dynamic", "tiny_phi3_longrope",
+                           "tiny_glm", "tiny_gpt_oss", "tiny_ministral3", "tiny_deepseek2", "demo_model"}) {
     const test::ScratchFolder folder;
     const Setting setting{name, 45, 45, 45};
-    const auto captured =
-        recording::open_recording(capture_policies(folder.file("none.h5"), setting, {}));
+    const auto captured = recording::open_recording(capture_policies(folder.file("none.h5"), setting, {}));
     const auto info = captured->info();
     const capture::ModelConfig config = capture::parse_config(info->model.config, name);
     const auto angles = capture::rotary_angles(config, 45);
@@ -355,8 +357,7 @@ TEST(QueryReplay, QueriesTurnBackByTheModelsAngles) {
         turned(p, b) = s * x + c * y;
       }
     }
-    EXPECT_LT((turned - queries.cast<double>()).cwiseAbs().maxCoeff(),
-              4e-6 * queries.cwiseAbs().maxCoeff())
+    EXPECT_LT((turned - queries.cast<double>()).cwiseAbs().maxCoeff(), 4e-6 * queries.cwiseAbs().maxCoeff())
         << name;
     EXPECT_GT((found - queries).cwiseAbs().maxCoeff(), 0.01 * queries.cwiseAbs().maxCoeff()) << name;
   }
@@ -373,8 +374,8 @@ TEST_P(WithoutQueries, ARecordingIsRefused) {
     plan_replay(source, test::replay_options({GetParam()}));
     FAIL() << "it was not refused";
   } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("keys.h5"), HasSubstr(GetParam()), HasSubstr("looks at queries"),
-                                    HasSubstr("--record keys,queries")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("keys.h5"), HasSubstr(GetParam()),
+                                    HasSubstr("looks at queries"), HasSubstr("--record keys,queries")));
   }
 }
 
@@ -387,7 +388,8 @@ TEST_P(WithoutQueries, OrWithoutWhatTheModelDoesWithThem) {
   const auto refusal = [&] { return query_refusal(info, policy->needs(), info.layers); };
   EXPECT_THAT(refusal(), IsEmpty());
   info.model.n_heads = 6;  // of other heads than the configuration has
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("4 query heads"), HasSubstr("6 for 2"), HasSubstr("capture with it")));
+  EXPECT_THAT(refusal(),
+              AllOf(HasSubstr("4 query heads"), HasSubstr("6 for 2"), HasSubstr("capture with it")));
   info = *captured->info();
   info.model.config = R"({"model_type": "unheard_of"})";
   EXPECT_THAT(refusal(), AllOf(HasSubstr("recorded config"), HasSubstr("capture with it")));
