@@ -57,7 +57,8 @@ bool is_blank(const std::filesystem::path& path) {
 bool is_worthless(const std::filesystem::path& part) {
   if (is_blank(part)) return true;
   try {
-    const hdf5::Group root = hdf5::File::open(part).root();
+    const hdf5::File file = hdf5::File::open(part);
+    const hdf5::Group root = file.root();
     if (root.names().empty() && root.attribute_names().empty()) return true;
     const auto info = open_recording(part.string())->info();
     return std::ranges::all_of(info->runs,

@@ -15,7 +15,6 @@
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "capture/model/config.hpp"
 #include "capture/model/policy_file.hpp"
 #include "capture/model/recorded_attention.hpp"
 #include "capture/recording/recording_layout.hpp"

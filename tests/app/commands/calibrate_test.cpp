@@ -117,8 +117,8 @@ TEST_F(Calibrate, RefusesRecordingsThatDoNotHoldAllQueries) {
   expect_refused({"heads.h5"}, "only the queries of KV heads 0, 1 were recorded");
   record("evicted.h5", {"--policy", "keydiff", "--budget", "16"});
   expect_refused({"evicted.h5"}, "no finished run that kept everything");
-  record("whole.h5");
-  record("other.h5", {}, "needle.txt", kSinkModel);
+  record("whole.h5", {"--hash-weights"});
+  record("other.h5", {"--hash-weights"}, "needle.txt", kSinkModel);  // its configuration is the same
   expect_refused({"whole.h5", "other.h5"}, "filters are of one model");
 }
 

@@ -209,8 +209,8 @@ TEST_F(EvalRun, WrongUsageEndsWith2) {
     words.insert(words.end(), more.begin(), more.end());
     EXPECT_EQ(run_cli(words).status, 2) << more.front();
   }
-  const auto no_figure =
-      run_cli(command("longbench", {"--data", kAssets + "/eval/longbench.jsonl", "--figure", path("f.png")}));
+  const auto no_figure = run_cli({"eval", "longbench", "--model", kDemoModel, "--data",
+                                  kAssets + "/eval/longbench.jsonl", "--figure", path("f.png")});
   EXPECT_EQ(no_figure.status, 2);
   EXPECT_THAT(no_figure.err, HasSubstr("--figure: longbench draws none"));
   EXPECT_EQ(run_cli({"eval"}).status, 2);

@@ -52,9 +52,9 @@ std::optional<EvidenceLoss> first_of_all(const recording::Recording& recording, 
   for (const int layer : info->layers)
     for (int head = 0; head < info->model.heads(layer).n_kv_heads; ++head) {
       const auto mine = recording.trace(run, layer, head).evicted_at;
-      const auto full = recording.trace(0, layer, head).evicted_at;
       for (const std::int32_t row : evidence_tokens(*info)) {
-        if (mine[row] < 0 || (window > 0 && mine[row] == full[row])) continue;
+        const bool passed = window > 0 && row <= info->n_prompt() - window;  // by the prompt's end
+        if (mine[row] < 0 || passed) continue;
         const EvidenceLoss loss{layer, head, mine[row], row};
         if (!first || before(loss, *first)) first = loss;
       }
@@ -79,9 +79,14 @@ TEST(EvidenceLosses, WhatAWindowHasPassedIsNotTheirs) {
   folder.config["architectures"] = nlohmann::json::array({"MistralForCausalLM"});
   folder.config["sliding_window"] = 24;
   const auto model = capture::Model::load(folder.save(), {.dtype = capture::DType::kFloat32});
-  const auto captured = test::run_in_memory(*model, evidence_options());
+  capture::CaptureOptions options = evidence_options();
+  options.evidence.push_back({29, 34});  // which the last query still sees
+  const auto captured = test::run_in_memory(*model, options);
   const auto losses = first_evidence_losses(*captured.recording);
-  for (const int run : {1, 2}) EXPECT_EQ(losses[run], first_of_all(*captured.recording, run, 24));
+  for (const int run : {1, 2}) {
+    ASSERT_TRUE(losses[run]);
+    EXPECT_EQ(losses[run], first_of_all(*captured.recording, run, 24));
+  }
 }
 
 TEST(EvidenceLosses, WithoutEvidenceNothingIsRead) {

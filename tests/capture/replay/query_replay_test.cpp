@@ -51,6 +51,8 @@ TEST(QueryReplay, TheListNamesEveryPolicyThatLooksAtQueries) {
   std::set<std::string> listed, registered;
   for (const auto& text : kLooking) listed.insert(analysis::parse_policy(text).name);
   for (const auto& entry : analysis::registered_policies()) {
+    if (entry.name == "qfilters" || entry.name == "duo")
+      continue;  // which are made of files, and look at none
     const auto policy = analysis::make_policy({entry.name, {}}, 0);
     if (policy != nullptr && policy->needs().queries()) registered.insert(entry.name);
   }
