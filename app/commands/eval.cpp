@@ -221,13 +221,14 @@ void add_anatomies(const EvalOutcome& outcome, EvalReport& report) {
 std::string file_name_of(const std::string& id) {
   bool plain = true;
   std::string name;
-  for (const char c : id)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_')
+  for (const char c : id) {
+    const bool stays = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_';
+    plain = plain && (stays || c == ' ' || c == ',');
+    if (stays)
       name += c;
     else if (!name.empty() && name.back() != '-')
       name += '-';
-  for (const char c : id)
-    plain = plain && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ' ' || c == ',');
+  }
   if (plain && !name.empty()) return name;
   Sha256 digest;
   digest.add(id);

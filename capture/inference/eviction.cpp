@@ -9,8 +9,8 @@
 
 #include <ATen/Parallel.h>
 
-#include "analysis/policies/query_weights.hpp"
 #include "analysis/policies/row_selection.hpp"
+#include "analysis/policies/score_parts.hpp"
 #include "capture/kernels/kernels.hpp"
 
 namespace keyscope::capture {

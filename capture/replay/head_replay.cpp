@@ -9,7 +9,7 @@
 #include <oneapi/tbb/parallel_for.h>
 
 #include "analysis/matrix_view.hpp"
-#include "analysis/policies/query_weights.hpp"
+#include "analysis/policies/score_parts.hpp"
 #include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "capture/model/recorded_attention.hpp"

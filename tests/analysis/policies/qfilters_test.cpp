@@ -1,4 +1,4 @@
-#include "analysis/policies/query_directions.hpp"
+#include "analysis/policies/qfilters.hpp"
 
 #include <cmath>
 #include <limits>
