@@ -72,6 +72,16 @@ void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
   record.queries = float_rows(queries, query_heads(heads, group), n);
 }
 
+void LayerRun::record_bytes(recording::LayerBlock& record) const {
+  record.held_bytes.clear();
+  record.packed_bytes.clear();
+  for (int head = 0; head < cache().n_heads(); ++head) {
+    const analysis::CachedRows rows = cache().stored_rows(head);
+    record.held_bytes.push_back(analysis::held_bytes(rows));
+    record.packed_bytes.push_back(analysis::packed_bytes(rows, plan_.cache_format));
+  }
+}
+
 HeadStatistics::HeadStatistics(std::int64_t n_heads, std::int64_t n_kv_heads, std::int64_t n_prompt)
     : n_heads_(n_heads),
       n_kv_heads_(n_kv_heads),

@@ -531,16 +531,6 @@ void LayerRun::evict_rows(Block& block) {
   if (plan_.recording.layer) block.record.evictions = std::move(gone);
 }
 
-void LayerRun::record_bytes(recording::LayerBlock& record) const {
-  record.held_bytes.clear();
-  record.packed_bytes.clear();
-  for (int head = 0; head < cache().n_heads(); ++head) {
-    const analysis::CachedRows rows = cache().stored_rows(head);
-    record.held_bytes.push_back(analysis::held_bytes(rows));
-    record.packed_bytes.push_back(analysis::packed_bytes(rows, plan_.cache_format));
-  }
-}
-
 // Takes the dropped rows out of what policies are to look at as well.
 std::vector<recording::HeadEvictions> LayerRun::drop_past_window(const Block& block,
                                                                  BlockStatistics& statistics) {
