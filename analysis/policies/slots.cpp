@@ -21,7 +21,7 @@ constexpr double kAdaKvFloor = 0.2;  // of N: what each head keeps of its own
 
 constexpr const char* kProtectValues = "none, or sinks:K, recent:R and boundaries:p, each once, joined by +";
 constexpr const char* kGranularityValues = "head, layer, page:ROWS, model";
-constexpr const char* kSplitValues = "uniform, adakv, pyramid, file:PATH";
+constexpr const char* kSplitValues = "uniform, adakv, pyramid, cake, cake:TAU1/TAU2, file:PATH";
 constexpr const char* kCriticalValues = "off, on, shift";
 
 // What is not given is neutral.
@@ -55,6 +55,13 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   const bool read = error == std::errc() && stop == text.data() + text.size();
   return read && value >= 0 && value <= std::numeric_limits<std::int32_t>::max() ? std::optional(value)
                                                                                  : std::nullopt;
+}
+
+std::optional<double> positive_number(std::string_view text) {
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool read = error == std::errc() && stop == text.data() + text.size();
+  return read && std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
 }
 
 // Whether it is a part of a protection; adds it.
@@ -113,6 +120,18 @@ void read_granularity(const PolicySpec& spec, Slots& slots) {
   }
 }
 
+// `TAU1/TAU2`, or nothing where they are not told.
+bool read_temperatures(std::string_view text, CakeTemperatures& temperatures) {
+  if (text.empty()) return true;
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos) return false;
+  const auto spatial = positive_number(text.substr(0, slash)),
+             temporal = positive_number(text.substr(slash + 1));
+  if (!spatial || !temporal) return false;
+  temperatures = {*spatial, *temporal};
+  return true;
+}
+
 void read_split(const PolicySpec& spec, Slots& slots) {
   const auto [name, value] = named_value(option(spec, "split"));
   if (name == "file" && !value.empty()) {
@@ -122,6 +141,8 @@ void read_split(const PolicySpec& spec, Slots& slots) {
     slots.split = Slots::Split::kAdaKv;
   } else if (name == "pyramid" && value.empty()) {
     slots.split = Slots::Split::kPyramid;
+  } else if (name == "cake" && read_temperatures(value, slots.cake)) {
+    slots.split = Slots::Split::kCake;
   } else if (name != "uniform" || !value.empty()) {
     refuse(spec, "split", kSplitValues);
   }
@@ -160,7 +181,7 @@ const std::vector<OptionDefinition>& slot_options() {
   static const std::vector<OptionDefinition> kOptions{
       {"protect", "none|sinks:K+recent:R+boundaries:p", "none"},
       {"granularity", "head|layer|page:ROWS|model", "head"},
-      {"split", "uniform|adakv|pyramid|file:PATH", "uniform"},
+      {"split", "uniform|adakv|pyramid|cake|cake:TAU1/TAU2|file:PATH", "uniform"},
       {"critical", "off|on|shift", "off"}};
   return kOptions;
 }
@@ -210,6 +231,12 @@ std::vector<std::int32_t> protected_rows(const Slots::Protection& protect, const
   const std::int64_t prompt_end = rows_below(positions, cut.n_prompt);
   for (std::int64_t i = 1; i <= n_boundary / 2; ++i) take(prompt_end - i);
   return rows;
+}
+
+std::int64_t protected_everywhere(const Slots::Protection& protect, std::int64_t budget) {
+  std::vector<std::int32_t> positions(budget);
+  std::iota(positions.begin(), positions.end(), 0);
+  return std::ssize(protected_rows(protect, {.budgets = {}, .nominal = budget}, positions, budget));
 }
 
 std::vector<std::uint8_t> forced_rows(const Slots& slots, std::span<const std::int32_t> positions,
@@ -500,59 +527,6 @@ std::vector<std::vector<Selection>> select_model(const Slots& slots,
   std::vector<std::vector<Selection>> selections;
   for (const auto& heads : layers) selections.emplace_back(heads.size(), selection);
   return selections;
-}
-
-namespace {
-
-// Floors and, where they leave something of `total`, one more for the largest remainders, of equal ones the
-// first; what would have none has one of the largest.
-template <typename T>
-std::vector<std::int64_t> rounded(std::vector<std::int64_t> dealt, const std::vector<T>& remainders,
-                                  std::int64_t total) {
-  std::vector<std::size_t> order(dealt.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order,
-                           [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
-  const std::int64_t left = total - std::reduce(dealt.begin(), dealt.end());
-  for (std::int64_t i = 0; i < left; ++i) ++dealt[order[i % std::ssize(order)]];
-  for (auto none = std::ranges::find(dealt, 0); none != dealt.end(); none = std::ranges::find(dealt, 0)) {
-    --*std::ranges::max_element(dealt);
-    ++*none;
-  }
-  return dealt;
-}
-
-}  // namespace
-
-// In units of 1/(20 (n_layers - 1)) rows, which are whole numbers.
-std::vector<std::int64_t> pyramid_budgets(std::int64_t n_layers, std::int64_t budget, std::int64_t w,
-                                          std::int64_t n_prompt) {
-  constexpr std::int64_t kSteepness = 20;  // PyramidKV's beta
-  w = std::min(w, budget);
-  if (n_layers == 1) return {budget};
-  const std::int64_t free = budget - w, steps = n_layers - 1, unit = kSteepness * steps;
-  const std::int64_t first = std::min((2 * kSteepness - 1) * free, kSteepness * std::max(free, n_prompt - w));
-  const std::int64_t last = 2 * kSteepness * free - first;
-  std::vector<std::int64_t> floors, remainders;
-  for (std::int64_t layer = 0; layer < n_layers; ++layer) {
-    const std::int64_t exact = unit * w + first * steps - layer * (first - last);
-    floors.push_back(exact / unit);
-    remainders.push_back(exact % unit);
-  }
-  return rounded(std::move(floors), remainders, n_layers * budget);
-}
-
-std::vector<std::int64_t> dealt_out(std::span<const double> weights, std::int64_t budget) {
-  const std::int64_t total = std::ssize(weights) * budget;
-  const double sum = std::reduce(weights.begin(), weights.end());
-  std::vector<std::int64_t> floors;
-  std::vector<double> remainders;
-  for (const double weight : weights) {
-    const double exact = weight / sum * static_cast<double>(total);
-    floors.push_back(static_cast<std::int64_t>(std::floor(exact + 1e-9)));
-    remainders.push_back(exact - static_cast<double>(floors.back()));
-  }
-  return rounded(std::move(floors), remainders, total);
 }
 
 }  // namespace keyscope::analysis

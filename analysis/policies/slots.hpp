@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/policies/layer_budgets.hpp"
 #include "analysis/policies/policy.hpp"
 #include "analysis/policies/row_selection.hpp"
 
@@ -30,6 +31,8 @@ namespace keyscope::analysis {
 //     adakv         the best of a layer's rows, whichever head has them, a fifth of N to each (AdaKV, arXiv
 //                   2407.11550)
 //     pyramid       fewer rows from layer to layer (PyramidKV, arXiv 2406.02069)
+//     cake          more rows to layers whose attention is spread out and moves, as each block has it (CAKE,
+//                   arXiv 2503.12491); cake:TAU1/TAU2 has temperatures of its user's own
 //     file:PATH     by weights of its user's own: a number for each layer, or one for each KV head of each
 //   critical=     whether values weigh with the score (CriticalKV, arXiv 2502.03805): the best by score stay
 //                 until half of what is kept is in, and of the others those with the largest
@@ -48,7 +51,7 @@ struct Slots {
     bool any() const { return sinks > 0 || recent.is_given() || boundaries > 0; }
   };
   enum class Granularity { kHead, kLayer, kPage, kModel };
-  enum class Split { kUniform, kAdaKv, kPyramid, kFile };
+  enum class Split { kUniform, kAdaKv, kPyramid, kCake, kFile };
   enum class Critical { kOff, kOn, kShift };
 
   Protection protect = {};
@@ -56,6 +59,7 @@ struct Slots {
   std::int64_t page_rows = 1;  // of kPage
   Split split = Split::kUniform;
   std::string split_file = {};  // of kFile
+  CakeTemperatures cake = {};   // of kCake
   Critical critical = Critical::kOff;
 
   // Whether every KV head is cut by its own scores and the scorer's own forced rows alone.
@@ -64,8 +68,10 @@ struct Slots {
   }
   // Whether rows are ranked by what the output projection makes of their values, too.
   bool weighs_values() const { return critical != Critical::kOff; }
-  // Whether layers have budgets of their own.
+  // Whether layers have budgets of their own, the same for all blocks.
   bool splits_layers() const { return split == Split::kPyramid || split == Split::kFile; }
+  // Whether what goes of a layer depends on what all of them hold, so that they are cut together.
+  bool all_layers() const { return granularity == Granularity::kModel || split == Split::kCake; }
   // Whether all KV heads of a layer hold the same rows.
   bool joint() const { return granularity != Granularity::kHead; }
 
@@ -104,6 +110,9 @@ struct LayerCut {
 std::vector<std::int32_t> protected_rows(const Slots::Protection& protect, const LayerCut& cut,
                                          std::span<const std::int32_t> positions, std::int64_t most);
 
+// How many that are of a budget in a layer that holds as many rows as that.
+std::int64_t protected_everywhere(const Slots::Protection& protect, std::int64_t budget);
+
 // Marks of the rows that stay whatever they score, at most `most`: what is protected, and then what the
 // policy itself forces, the newest first.
 std::vector<std::uint8_t> forced_rows(const Slots& slots, std::span<const std::int32_t> positions,
@@ -126,16 +135,5 @@ std::vector<Selection> select_layer(const Slots& slots, std::span<const RankedRo
 std::vector<std::vector<Selection>> select_model(const Slots& slots,
                                                  std::span<const std::vector<RankedRows>> layers,
                                                  const LayerCut& cut);
-
-// N of each layer, whose sum is n_layers · N: from w + a evenly down to w + b, where a = 39/20 (N - w), but
-// no more than the prompt's other rows, and b = 2 (N - w) - a.
-//   w: rows that every layer protects
-std::vector<std::int64_t> pyramid_budgets(std::int64_t n_layers, std::int64_t budget, std::int64_t w,
-                                          std::int64_t n_prompt);
-
-// Whole numbers in the ratio of the weights, each at least 1, whose sum is n · budget: what is left over goes
-// to the largest remainders, of equal ones the first.
-//   weights: finite, above 0
-std::vector<std::int64_t> dealt_out(std::span<const double> weights, std::int64_t budget);
 
 }  // namespace keyscope::analysis

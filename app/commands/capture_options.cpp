@@ -17,6 +17,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "capture/inference/budget_split.hpp"
+#include "capture/python/python_policy.hpp"
 
 namespace keyscope::commands {
 
@@ -156,7 +157,8 @@ capture::ModelOptions CaptureCommandOptions::model_options() const {
 
 capture::Schedule CaptureCommandOptions::schedule() const {
   const auto all_layers = [](const std::string& policy) {
-    return policy.find("granularity=model") != std::string::npos;
+    return !capture::is_python_policy(policy) &&
+           analysis::read_slots(analysis::parse_policy(policy)).all_layers();
   };
   if (schedule_option_->count() == 0 && schedule_ == "layer" && std::ranges::any_of(policies_, all_layers))
     return capture::Schedule::kBlock;  // all layers decide together, after every block

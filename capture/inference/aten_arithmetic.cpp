@@ -112,6 +112,17 @@ void AtenCache::copy_keys_and_values(const KvCache& from) {
   values().copy_(other.values());
 }
 
+void AtenCache::take_memory(std::int64_t n_rows) {
+  const std::int64_t n_held = largest_rows();
+  const auto moved_to = [&](const at::Tensor& rows) {
+    at::Tensor room = at::zeros({rows.size(0), n_rows, rows.size(2)}, rows.options());
+    room.narrow(1, 0, n_held).copy_(rows.narrow(1, 0, n_held));
+    return room;
+  };
+  keys_ = moved_to(keys_);
+  values_ = moved_to(values_);
+}
+
 at::Tensor gather_rows(const at::Tensor& tensor, const at::Tensor& rows) {
   return at::gather(tensor, 1, spread(rows, tensor.size(2)));
 }

@@ -53,6 +53,7 @@ class AtenCache : public KvCache {
   void move_rows(const RetainedRows& retained) override;
   void gather_up(const at::Tensor& rows);  // (n_kv_heads, n), to the beginning
   void copy_keys_and_values(const KvCache& from) override;
+  void take_memory(std::int64_t n_rows) override;
   std::int64_t head_dim() const override { return keys_.size(2); }
   std::int64_t element_bytes() const override { return keys_.element_size(); }
   void round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) override;

@@ -52,14 +52,6 @@ std::vector<bool> whole_heads(const ModelConfig& config, const analysis::Policy&
   return whole;
 }
 
-// Rows that the policy's slots protect in every layer, whatever it has.
-std::int64_t protected_everywhere(const Slots& slots, std::int64_t budget) {
-  std::vector<std::int32_t> positions(budget);
-  for (std::size_t row = 0; row < positions.size(); ++row) positions[row] = static_cast<std::int32_t>(row);
-  const analysis::LayerCut cut{.budgets = {}, .nominal = budget};
-  return std::ssize(analysis::protected_rows(slots.protect, cut, positions, budget));
-}
-
 // Heads that have one set of rows have one weight: N of each layer.
 std::vector<std::int64_t> by_layer_weights(const ModelConfig& config, const std::vector<int>& layers,
                                            const std::vector<double>& weights, const std::string& path,
@@ -130,8 +122,8 @@ std::vector<std::int64_t> split_budgets(const ModelConfig& config, const analysi
       std::fill_n(budgets.begin() + layers[i] * n_heads, n_heads, of_layers[i]);
   };
   if (slots.split == Slots::Split::kPyramid) {
-    give_layers(
-        analysis::pyramid_budgets(std::ssize(layers), budget, protected_everywhere(slots, budget), n_prompt));
+    give_layers(analysis::pyramid_budgets(std::ssize(layers), budget,
+                                          analysis::protected_everywhere(slots.protect, budget), n_prompt));
   } else if (slots.split == Slots::Split::kFile) {
     const auto weights =
         head_numbers(read_text_file(slots.split_file), slots.split_file, config, HeadNumbers::kWeights);
@@ -169,7 +161,8 @@ void check_slots(const ModelConfig& config, const analysis::PolicySpec& spec, co
     throw UsageError(
         fmt::format("policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
                     spec.name, slots.page_rows, budget));
-  if ((slots.joint() || slots.split == Slots::Split::kAdaKv) && keeps_whole_heads(config, policy))
+  const bool deals = slots.split == Slots::Split::kAdaKv || slots.split == Slots::Split::kCake;
+  if ((slots.joint() || deals) && keeps_whole_heads(config, policy))
     throw UsageError(fmt::format(
         "policy {}: heads that keep everything share neither rows nor a budget with others; found {}={}, "
         "expected {}",

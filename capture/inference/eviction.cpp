@@ -207,13 +207,20 @@ recording::HeadEvictions describe(const analysis::Selection& selection,
 
 bool EvictionRule::due(const KvCache& cache) const {
   if (policy == nullptr || !policy->evicts(layer)) return false;
+  if (deals()) return true;  // what the other layers hold may decide so
+  return above(cache);
+}
+
+bool EvictionRule::above(const KvCache& cache) const {
   std::vector<std::int64_t> n_rows;
   for (int head = 0; head < cache.n_heads(); ++head) n_rows.push_back(cache.n_rows(head));
   return policy->slots().due(n_rows, budgets);
 }
 
-bool EvictionRule::with_all_layers() const {
-  return policy != nullptr && policy->slots().granularity == analysis::Slots::Granularity::kModel;
+bool EvictionRule::with_all_layers() const { return policy != nullptr && policy->slots().all_layers(); }
+
+bool EvictionRule::deals() const {
+  return policy != nullptr && policy->slots().split == analysis::Slots::Split::kCake;
 }
 
 AttentionWants attention_wants(const PolicyNeeds& needs) {
@@ -260,6 +267,31 @@ LayerRanks rank_layer(const EvictionRule& rule, LayerArithmetic& layer, const Bl
   return ranks;
 }
 
+analysis::LayerPreference layer_preference(LayerArithmetic& layer, const BlockStatistics& block) {
+  const KvCache& cache = layer.cache();
+  const HostRows keys = layer.cached_rows(RowPart::kKeys);
+  const std::int64_t group = std::ssize(block.queries) / cache.n_heads();
+  std::vector<analysis::LayerPreference> heads(cache.n_heads());
+  at::parallel_for(0, cache.n_heads(), 1, [&](std::int64_t begin, std::int64_t end) {
+    FloatRows floats(nullptr);
+    for (std::int64_t head = begin; head < end; ++head) {
+      const std::int64_t n_rows = cache.n_rows(static_cast<int>(head));
+      const auto of_group = [&](const auto& all) { return std::span(all).subspan(head * group, group); };
+      const RowMatrixD queries = last_queries(of_group(block.queries), analysis::kCakeWindow);
+      const RowMatrixD weights =
+          analysis::weights_on_rows(queries, block.end, of_group(block.rules),
+                                    view_rows(floats.of(keys, head, n_rows), n_rows, keys.head_dim),
+                                    cache.positions(static_cast<int>(head)));
+      const Eigen::Index w = weights.rows() / group;
+      for (std::int64_t query = 0; query < group; ++query)
+        heads[head].add(RowMatrixD(weights.middleRows(query * w, w)));
+    }
+  });
+  analysis::LayerPreference all;
+  for (const analysis::LayerPreference& head : heads) all.add(head);
+  return all;
+}
+
 // Not one by one: every head of the layer, if any is cut.
 std::vector<int> heads_to_evict(const EvictionRule& rule, const KvCache& cache) {
   std::vector<int> heads;
@@ -296,6 +328,11 @@ LayerEviction evict(const EvictionRule& rule, LayerArithmetic& layer, const Bloc
   const std::vector<int> heads = heads_to_evict(rule, layer.cache());
   LayerEviction eviction = eviction_of(layer.cache(), heads, select(rule, layer, block, heads));
   layer.cache().retain(eviction.retained);
+  return eviction;
+}
+
+LayerEviction follow_lender(const LayerEviction& eviction, KvCache& cache) {
+  if (!eviction.retained.empty()) cache.retain(eviction.retained);
   return eviction;
 }
 

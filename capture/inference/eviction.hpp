@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "analysis/policies/layer_budgets.hpp"
 #include "analysis/policies/policy.hpp"
 #include "analysis/policies/row_selection.hpp"
 #include "analysis/policies/slots.hpp"
@@ -22,10 +23,12 @@ struct EvictionRule {
   std::int64_t nominal = 0;  // the run's N, which shares of protected rows are of
   std::int64_t n_prompt = std::numeric_limits<std::int64_t>::max();  // positions from here on were generated
 
-  // Whether a cache as it stands is to be cut.
+  // Whether a cache as it stands is to be cut, or may be, where all layers decide.
   bool due(const KvCache& cache) const;
+  bool above(const KvCache& cache) const;  // whether it holds more than the budgets
   // Whether that is decided for all layers together, at the block's end.
   bool with_all_layers() const;
+  bool deals() const;  // whether all layers' budgets are dealt out there, too
   analysis::LayerCut cut() const { return {budgets, nominal, n_prompt}; }
 };
 
@@ -60,6 +63,9 @@ struct LayerEviction {
 LayerEviction evict(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block,
                     bool told = true);
 
+// A cache that holds what its lender's does loses what that one lost.
+LayerEviction follow_lender(const LayerEviction& eviction, KvCache& cache);
+
 // The scores that a rule's policy gives a layer's rows, and what it forces of them.
 struct LayerRanks {
   std::vector<std::vector<double>> scores;        // [n_kv_heads][n_rows]
@@ -69,6 +75,9 @@ struct LayerRanks {
   std::vector<analysis::RankedRows> rows(const KvCache& cache) const;
 };
 LayerRanks rank_layer(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block);
+
+// What CAKE measures of the block's last kCakeWindow queries, or all if they are fewer, which it holds.
+analysis::LayerPreference layer_preference(LayerArithmetic& layer, const BlockStatistics& block);
 
 // Where all heads are cut: only what was selected of each stays.
 LayerEviction retain(KvCache& cache, std::vector<analysis::Selection> selections);

@@ -44,15 +44,16 @@ std::byte* row_at(const at::Tensor& rows, std::int64_t row) {
 KernelCache::KernelCache(std::span<const std::int64_t> capacities, std::int64_t head_dim,
                          at::ScalarType dtype, const analysis::CacheFormat& format,
                          const std::shared_ptr<SharedMemory>& memory)
-    : KvCache(capacities, format), head_dim_(head_dim), dtype_(dtype) {
-  const auto options = at::TensorOptions().dtype(dtype);
-  const auto rows = [&](std::int64_t n) {
-    if (memory == nullptr) return at::empty({n, head_dim}, options);
-    const auto bytes = memory->take(n * head_dim * static_cast<std::int64_t>(c10::elementSize(dtype)));
-    return at::from_blob(
-        bytes.get(), {n, head_dim}, [bytes](void*) {}, options);
-  };
-  for (const std::int64_t capacity : capacities) rows_.push_back({rows(capacity), rows(capacity)});
+    : KvCache(capacities, format), head_dim_(head_dim), dtype_(dtype), memory_(memory) {
+  for (const std::int64_t capacity : capacities) rows_.push_back({room(capacity), room(capacity)});
+}
+
+at::Tensor KernelCache::room(std::int64_t n_rows) const {
+  const auto options = at::TensorOptions().dtype(dtype_);
+  if (memory_ == nullptr) return at::empty({n_rows, head_dim_}, options);
+  const auto bytes = memory_->take(n_rows * head_dim_ * element_bytes());
+  return at::from_blob(
+      bytes.get(), {n_rows, head_dim_}, [bytes](void*) {}, options);
 }
 
 KernelCache::NewRows KernelCache::append(int head, std::int64_t n, std::int64_t first_position) {
@@ -117,6 +118,16 @@ void KernelCache::copy_keys_and_values(const KvCache& from) {
     const std::size_t n_bytes = n_rows(static_cast<int>(head)) * bytes_of_a_row(rows_[head].keys);
     std::memcpy(row_at(rows_[head].keys, 0), others[head].keys.const_data_ptr(), n_bytes);
     std::memcpy(row_at(rows_[head].values, 0), others[head].values.const_data_ptr(), n_bytes);
+  }
+}
+
+void KernelCache::take_memory(std::int64_t n_rows) {
+  for (std::size_t head = 0; head < rows_.size(); ++head) {
+    const Rows larger{room(n_rows), room(n_rows)};
+    const std::size_t n_bytes = KvCache::n_rows(static_cast<int>(head)) * bytes_of_a_row(larger.keys);
+    std::memcpy(row_at(larger.keys, 0), rows_[head].keys.const_data_ptr(), n_bytes);
+    std::memcpy(row_at(larger.values, 0), rows_[head].values.const_data_ptr(), n_bytes);
+    rows_[head] = larger;
   }
 }
 

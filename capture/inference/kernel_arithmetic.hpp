@@ -44,6 +44,8 @@ class KernelCache : public KvCache {
   std::int64_t row_bytes() const override;
   void move_rows(const RetainedRows& retained) override;
   void copy_keys_and_values(const KvCache& from) override;
+  void take_memory(std::int64_t n_rows) override;
+  at::Tensor room(std::int64_t n_rows) const;  // (n_rows, head_dim), undefined values
   std::int64_t head_dim() const override { return head_dim_; }
   std::int64_t element_bytes() const override;
   void round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) override;
@@ -53,7 +55,8 @@ class KernelCache : public KvCache {
 
   std::int64_t head_dim_;
   at::ScalarType dtype_;
-  std::vector<Rows> rows_;  // per KV head
+  std::shared_ptr<SharedMemory> memory_;  // null: anywhere
+  std::vector<Rows> rows_;                // per KV head
 };
 
 // One head's part of rows that hold several heads: `n` vectors of `head_dim`, `stride` elements apart.

@@ -180,6 +180,23 @@ void KvCache::settle(std::size_t n_left) const {
   }
 }
 
+std::int64_t KvCache::capacity() const {
+  std::int64_t least = heads_.empty() ? 0 : std::ssize(heads_.front().positions);
+  for (const Head& head : heads_) least = std::min(least, std::ssize(head.positions));
+  return least;
+}
+
+void KvCache::make_room(std::int64_t n_rows) {
+  settle();
+  n_rows = std::max(n_rows, largest_rows());
+  for (Head& head : heads_) {
+    head.positions.resize(n_rows);
+    head.queries.resize(n_rows);
+    head.received.resize(n_rows);
+  }
+  take_memory(n_rows);
+}
+
 void KvCache::copy_rows(const KvCache& from) {
   settle();
   from.settle();

@@ -23,10 +23,10 @@ struct RowSpan {
 };
 
 // The cache of one layer: per KV head its own rows in time order, each with the position its token really
-// has. Memory is taken once, for as many rows as each head will ever hold. What is known of the rows lies
-// here, on the host; the rows themselves lie where the model computes, with the arithmetic. A device may have
-// moved rows on before the host knows which: how many there are is known at once, which they are when
-// somebody asks.
+// has. Memory is taken once, for as many rows as each head will ever hold, or anew where nobody knows that
+// ahead (`make_room`). What is known of the rows lies here, on the host; the rows themselves lie where the
+// model computes, with the arithmetic. A device may have moved rows on before the host knows which: how many
+// there are is known at once, which they are when somebody asks.
 //
 // Where the cache quantises, rows are rounded as they come, and lie rounded in the model's dtype. Keys with
 // scales by channel first wait, unrounded: as soon as kQuantisedGroup of a head's rows wait, the oldest of
@@ -77,6 +77,10 @@ class KvCache {
   // Keeps only these rows of every head.
   void retain(const RetainedRows& rows);
 
+  // Has memory for so many rows of each head, from now on; no fewer than there are.
+  void make_room(std::int64_t n_rows);
+  std::int64_t capacity() const;  // rows of the head that has memory for the fewest; 0 without heads
+
   // Holds the same rows as another cache of the same layer and arithmetic, with all that is known of them.
   //   throws InvalidInput where they do not fit
   void copy_rows(const KvCache& from);
@@ -94,6 +98,7 @@ class KvCache {
   virtual std::int64_t row_bytes() const = 0;                // allocated for keys and values
   virtual void move_rows(const RetainedRows& retained) = 0;  // up to where they belong
   virtual void copy_keys_and_values(const KvCache& from) = 0;
+  virtual void take_memory(std::int64_t n_rows) = 0;  // for so many of each head, into which its rows go
   virtual std::int64_t head_dim() const = 0;
   virtual std::int64_t element_bytes() const = 0;
   // Rounds rows of a head as analysis::round_rows does.

@@ -42,12 +42,6 @@ std::int32_t seen_by(int64_t position, int64_t first, int64_t n, int64_t window)
   return static_cast<std::int32_t>(std::max<int64_t>(0, end - std::max(position, first)));
 }
 
-// A cache that holds what the lender's does loses what that one lost.
-LayerEviction follow_lender(const LayerEviction& eviction, KvCache& cache) {
-  if (!eviction.retained.empty()) cache.retain(eviction.retained);
-  return eviction;
-}
-
 template <typename T>
 void drop_front(std::vector<T>& entries, std::size_t n) {
   entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(n));
@@ -98,7 +92,9 @@ std::int64_t LayerRun::n_bytes() const {
 
 std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan, const LayerRun* lender) const {
   auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan), lender);
+  forked->make_room(cache().largest_rows());
   forked->arithmetic_->cache().copy_rows(cache());
+  forked->cake_share_ = cake_share_;
   forked->moments_ = moments_;
   forked->watched_ = watched_;
   if (state_.memory.defined()) forked->state_ = state_.copy();
@@ -150,42 +146,6 @@ void LayerRun::evict_after(BlockStatistics block) {
   else if (plan_.eviction.due(cache()))
     late_eviction_ = capture::evict(plan_.eviction, *arithmetic_, block, lends_ || watched_.any());
   watched_.note(late_eviction_, block.end);
-}
-
-std::vector<LayerEviction> LayerRun::evict_together(std::span<const std::unique_ptr<LayerRun>> layers) {
-  std::vector<LayerRun*> open;
-  bool due = false;
-  for (const auto& layer : layers)
-    if (layer->open_block_ && layer->plan_.eviction.with_all_layers() && layer->lender_ == nullptr &&
-        layer->plan_.eviction.policy->evicts(layer->plan_.layer)) {
-      open.push_back(layer.get());
-      due = due || layer->plan_.eviction.due(layer->cache());
-    }
-  std::vector<LayerEviction> evictions;
-  if (due) {
-    const WorkTime::Span all(open.front()->all_time_), eviction(open.front()->eviction_time_);
-    std::vector<LayerRanks> ranks;
-    std::vector<std::vector<analysis::RankedRows>> rows;
-    for (LayerRun* layer : open)
-      ranks.push_back(rank_layer(layer->plan_.eviction, *layer->arithmetic_, *layer->open_block_));
-    for (std::size_t i = 0; i < open.size(); ++i) rows.push_back(ranks[i].rows(open[i]->cache()));
-    auto selections = analysis::select_model(open.front()->plan_.eviction.policy->slots(), rows,
-                                             open.front()->plan_.eviction.cut());
-    evictions.resize(layers.size());
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      const auto at = std::ranges::find(layers, open[i], [](const auto& layer) { return layer.get(); });
-      evictions[at - layers.begin()] = retain(open[i]->arithmetic_->cache(), std::move(selections[i]));
-    }
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      if (const LayerRun* lender = layers[i]->lender_; lender != nullptr) {
-        const auto at = std::ranges::find(layers, lender, [](const auto& layer) { return layer.get(); });
-        evictions[i] = follow_lender(evictions[at - layers.begin()], layers[i]->arithmetic_->cache());
-      }
-  }
-  for (std::size_t i = 0; i < evictions.size(); ++i)
-    if (layers[i]->open_block_) layers[i]->watched_.note(evictions[i], layers[i]->open_block_->end);
-  for (const auto& layer : layers) layer->open_block_.reset();
-  return evictions;
 }
 
 // Of what went before only that is kept which a borrower has yet to come to.
@@ -294,8 +254,15 @@ at::Tensor LayerRun::recur(const LayerWeights& weights, const at::Tensor& hidden
   return mixed;
 }
 
+// Where all layers have one budget, nobody knows ahead how much of it one of them will come to hold.
+void LayerRun::make_room(std::int64_t n_rows) {
+  KvCache& cache = arithmetic_->cache();
+  if (plan_.eviction.deals() && cache.capacity() < n_rows) cache.make_room(n_rows);
+}
+
 void LayerRun::run_block(Block& block) {
   block.record.layer = plan_.layer;
+  make_room(cache().largest_rows() + block.n());
   arithmetic_->append(block.projected);
   peak_rows_ = std::max(peak_rows_, cache().largest_rows());
   const LayerRecording& recording = plan_.recording;
@@ -424,7 +391,8 @@ int64_t LayerRun::wanted_queries(const Block& block) const {
   const auto add = [&](const EvictionRule& rule) {
     if (lender_ != nullptr || rule.policy == nullptr || !rule.due(cache())) return;
     const analysis::PolicyNeeds needs = rule.policy->needs();
-    most = std::max({most, int64_t{needs.window_queries}, int64_t{needs.window_weights}});
+    most = std::max({most, int64_t{needs.window_queries}, int64_t{needs.window_weights},
+                     rule.deals() ? analysis::kCakeWindow : 0});
   };
   add(plan_.eviction);
   for (const EvictionRule& rule : open_rules_) add(rule);

@@ -143,7 +143,7 @@ class LayerRun {
   void follow(EvictionRule eviction, Counts counts);
 
   // Evicts of all layers of a run together, where their rule wants that and the block before left it open.
-  //   returns what went of each, as many as there are layers; nothing where nothing was open
+  //   returns what went of each, as many as there are layers; nothing where nothing was to go
   static std::vector<LayerEviction> evict_together(std::span<const std::unique_ptr<LayerRun>> layers);
   // Of what is in the cache now, in bytes as it is held and as it would be packed.
   void record_bytes(recording::LayerBlock& record) const;
@@ -174,6 +174,10 @@ class LayerRun {
                            std::span<const Part> parts);
   static at::Tensor recur(const LayerWeights& weights, const at::Tensor& hidden, std::span<const Part> parts);
   static void borrow(std::span<const Part> parts, Projections& projections);
+  static std::vector<LayerEviction> evict_one_set(std::span<LayerRun* const> open);
+  static std::vector<LayerEviction> evict_as_dealt(std::span<LayerRun* const> open);
+  void make_room(std::int64_t n_rows);
+  void give_up_room();
   void lend(const Projections& projections, std::int64_t offset, const TokenSpan& tokens);
   const Lent& lent(std::int64_t position) const;
   void run_block(Block& block);
@@ -208,6 +212,7 @@ class LayerRun {
   std::optional<BlockStatistics> open_block_;  // after which nothing has been evicted yet
   std::vector<Lent> lent_;                     // ascending
   LayerEviction late_eviction_;                // by `fork` or `follow`
+  double cake_share_ = 0;                      // as last measured, where budgets are dealt out
   WatchedRows watched_;
   std::int64_t peak_rows_ = 0;
   WorkTime all_time_, attention_time_, eviction_time_;

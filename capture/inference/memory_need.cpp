@@ -153,10 +153,11 @@ void require_fit(const ModelConfig& config, const recording::RunPlan& run, std::
 }  // namespace
 
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::int64_t block,
-                                     std::int64_t n_tokens, const std::vector<std::int64_t>& budgets) {
+                                     std::int64_t n_tokens, const std::vector<std::int64_t>& budgets,
+                                     bool dealt) {
   if (!config.attends(layer)) return {};
   std::int64_t most = n_tokens;
-  if (config.window(layer) > 0) most = std::min(most, config.window(layer) + block);
+  if (config.window(layer) > 0 && !dealt) most = std::min(most, config.window(layer) + block);
   std::vector<std::int64_t> rows(config.heads(layer).n_kv_heads, most);
   for (std::size_t head = 0; head < budgets.size(); ++head)
     if (budgets[head] < most) rows[head] = std::min(most, budgets[head] + block);
@@ -169,7 +170,8 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording:
   if (evicts && !run.oracle) budgets = run.layer_budgets(layer, config);
   const analysis::Slots slots = analysis::read_slots({run.policy, recording::policy_options(run)});
   for (std::int64_t& rows : budgets) rows = slots.most_rows(rows, std::ssize(budgets));
-  return cache_rows(config, layer, block_tokens(run, n_prompt), run.max_tokens(n_prompt), budgets);
+  return cache_rows(config, layer, block_tokens(run, n_prompt), run.max_tokens(n_prompt), budgets,
+                    !budgets.empty() && slots.split == analysis::Slots::Split::kCake);
 }
 
 double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector<std::int64_t>& rows,

@@ -85,11 +85,15 @@ LayerRun& PolicyRun::layer(int index) {
     const ModelConfig& config = context_.model.config();
     const LayerRun* lender = config.borrows(index) ? layers_[config.lender(index)].get() : nullptr;
     layer = std::make_unique<LayerRun>(context_.model.transformer(), layer_plan(index), lender);
-    std::int64_t n_bytes = 0;
-    for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->n_bytes();
-    outcome_.peak_cache_bytes = std::max(outcome_.peak_cache_bytes, n_bytes);
+    note_cache_bytes();
   }
   return *layer;
+}
+
+void PolicyRun::note_cache_bytes() {
+  std::int64_t n_bytes = 0;
+  for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->n_bytes();
+  outcome_.peak_cache_bytes = std::max(outcome_.peak_cache_bytes, n_bytes);
 }
 
 void PolicyRun::finish_prompt_layer(int index) {
@@ -237,11 +241,13 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
   }
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     PolicyRun& run = blocks[i].run;
-    const bool together =
-        run.policy_ != nullptr && run.policy_->slots().granularity == analysis::Slots::Granularity::kModel;
+    const bool together = run.policy_ != nullptr && run.policy_->slots().all_layers();
     if (together)  // of a number that is not finite, attention knows more than scores do
       for (const auto& layer : run.layers_) layer->check();
-    if (together) run.evict_together(*records[i]);
+    if (together) {
+      run.note_cache_bytes();  // caches may have grown
+      run.evict_together(*records[i]);
+    }
   }
   transformer.wait();
   const double seconds = seconds_since(started);

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/splitmix.hpp"
 #include "base/errors.hpp"
 #include "tests/support/goldens.hpp"
 
@@ -65,12 +66,14 @@ TEST(Slots, RefusalsNameWhatIsAccepted) {
   for (const char* text : {"granularity=", "granularity=page", "granularity=page:0", "granularity=page:x",
                            "granularity=heads", "granularity=layer:2"})
     expect(text, text, "head, layer, page:ROWS, model");
-  for (const char* text : {"split=", "split=even", "split=file", "split=file:", "split=adakv:2"})
-    expect(text, text, "uniform, adakv, pyramid, file:PATH");
+  for (const char* text : {"split=", "split=even", "split=file", "split=file:", "split=adakv:2",
+                           "split=cake:1", "split=cake:0/1", "split=cake:1/-1", "split=cake:1/x"})
+    expect(text, text, "uniform, adakv, pyramid, cake, cake:TAU1/TAU2, file:PATH");
   for (const char* text : {"critical=", "critical=yes", "critical=on:2"})
     expect(text, text, "off, on, shift");
   expect("granularity=layer,split=adakv", "granularity=layer", "granularity=head");
   expect("granularity=model,split=pyramid", "split=pyramid", "split=uniform");
+  expect("granularity=model,split=cake", "split=cake", "split=uniform");
   EXPECT_THROW(parse_policy("none:protect=sinks:4"), UsageError);
 }
 
@@ -103,6 +106,22 @@ Rows at(const Rows& positions, const Rows& rows) {
   return found;
 }
 
+// What CAKE makes of [layer][query head][query][row].
+std::vector<double> shares_of(const json& attention, const CakeTemperatures& temperatures) {
+  std::vector<double> shares;
+  for (const json& layer : attention) {
+    LayerPreference preference;
+    for (const json& head : layer) {
+      RowMatrixD weights(head.size(), head.front().size());
+      for (Eigen::Index query = 0; query < weights.rows(); ++query)
+        for (Eigen::Index row = 0; row < weights.cols(); ++row) weights(query, row) = head[query][row];
+      preference.add(weights);
+    }
+    shares.push_back(preference.share(temperatures));
+  }
+  return shares;
+}
+
 // Whether a selection is one of all rows: none missing, none twice.
 void expect_whole(const Selection& selection, std::size_t n_rows) {
   Rows all = selection.retained;
@@ -121,7 +140,6 @@ TEST(Slots, KeepTheRowsThatNumPyKeeps) {
     const auto layers = golden.rows();
     const std::size_t n_rows = golden.positions.size();
     for (const json& policy : from.at("policies")) {
-      if (policy.at("split") == "cake") continue;
       const Slots slots = slots_of("protect=" + policy.at("protect").get<std::string>() +
                                    ",granularity=" + policy.at("granularity").get<std::string>() +
                                    ",split=" + policy.at("split").get<std::string>());
@@ -133,6 +151,15 @@ TEST(Slots, KeepTheRowsThatNumPyKeeps) {
       if (slots.split == Slots::Split::kPyramid) {
         const auto w = std::ssize(policy.at("protected").get<Rows>());
         EXPECT_EQ(pyramid_budgets(std::ssize(budgets), nominal, w, golden.n_prompt), budgets);
+      }
+      if (slots.split == Slots::Split::kCake) {
+        const auto shares = shares_of(from.at("attention"), slots.cake);
+        const std::vector<std::int64_t> held(budgets.size(), std::ssize(golden.positions));
+        EXPECT_EQ(protected_everywhere(slots.protect, nominal),
+                  std::ssize(policy.at("protected").get<Rows>()));
+        EXPECT_EQ(cake_budgets(shares, nominal, protected_everywhere(slots.protect, nominal), held), budgets);
+        for (std::size_t layer = 0; layer < shares.size(); ++layer)
+          EXPECT_NEAR(shares[layer], from.at("cake_shares").at(layer).get<double>(), 1e-8 * shares[layer]);
       }
       std::vector<std::vector<Selection>> selections;
       for (std::size_t layer = 0; layer < layers.size(); ++layer) {
@@ -156,6 +183,48 @@ TEST(Slots, KeepTheRowsThatNumPyKeeps) {
     }
   }
   EXPECT_GT(n_compared, 4000);
+}
+
+TEST(Slots, CakesTemperaturesMayBeGiven) {
+  EXPECT_EQ(slots_of("split=cake").cake.spatial, 1.6);
+  EXPECT_EQ(slots_of("split=cake").cake.temporal, 0.4);
+  EXPECT_EQ(slots_of("split=cake:1.2/0.6").cake.spatial, 1.2);
+  EXPECT_EQ(slots_of("split=cake:1.2/0.6").cake.temporal, 0.6);
+  const LayerPreference preference{.dispersion = 4, .shift = 0.25};
+  EXPECT_DOUBLE_EQ(preference.share({2, 0.5}), 2 * 0.0625);
+}
+
+// What layers hold less than they are given goes to the others, and no row of the budget is left over.
+TEST(Slots, CakeDealsOutWhatLayersHold) {
+  using Numbers = std::vector<std::int64_t>;
+  const auto deal = [](std::vector<double> shares, std::int64_t budget, std::int64_t w, const Numbers& held) {
+    return cake_budgets(shares, budget, w, held);
+  };
+  EXPECT_EQ(deal({0, 0, 0}, 10, 0, {20, 20, 20}), (Numbers{10, 10, 10}));
+  EXPECT_EQ(deal({3, 1, 0}, 10, 0, {90, 90, 90}), (Numbers{21, 8, 1}));
+  EXPECT_EQ(deal({3, 1, 0}, 10, 4, {90, 90, 90}), (Numbers{18, 8, 4}));  // 13.5 and 4.5: the first has more
+  EXPECT_EQ(deal({3, 1, 0}, 10, 0, {12, 90, 90}), (Numbers{12, 17, 1}));
+  EXPECT_EQ(deal({3, 1, 0}, 10, 0, {12, 5, 90}), (Numbers{12, 5, 13}));  // what nobody asked for
+  EXPECT_EQ(deal({3, 1, 0}, 10, 8, {4, 90, 90}), (Numbers{4, 18, 8}));   // fewer than are protected
+  EXPECT_EQ(deal({1, 1}, 5, 9, {9, 9}), (Numbers{5, 5}));
+  std::uint64_t state = 5;
+  for (int i = 0; i < 2000; ++i) {
+    const auto next = [&](std::int64_t n) { return static_cast<std::int64_t>(splitmix(++state) % n); };
+    std::vector<double> shares;
+    Numbers held;
+    const std::int64_t n_layers = 1 + next(6), budget = 1 + next(30);
+    for (std::int64_t layer = 0; layer < n_layers; ++layer) {
+      shares.push_back(next(3) == 0 ? 0 : static_cast<double>(next(1000)) / 7);
+      held.push_back(1 + next(60));
+    }
+    const Numbers dealt = deal(shares, budget, next(8), held);
+    EXPECT_EQ(std::reduce(dealt.begin(), dealt.end()),
+              std::min(n_layers * budget, std::reduce(held.begin(), held.end())));
+    for (std::int64_t layer = 0; layer < n_layers; ++layer) {
+      EXPECT_GE(dealt[layer], 1);
+      EXPECT_LE(dealt[layer], held[layer]);
+    }
+  }
 }
 
 // Sums over the window, mean over the group.

@@ -41,7 +41,8 @@ std::vector<analysis::PolicySpec> every_policy() {
         "keydiff:protect=sinks:2+recent:0.2", "h2o:protect=boundaries:0.5,granularity=layer",
         "keydiff:granularity=page:4", "snapkv:window=3,recent=2,granularity=model", "keydiff:split=adakv",
         "tova:protect=sinks:2,split=pyramid", "dropkv:protect=recent:3,split=adakv", "keydiff:critical=on",
-        "snapkv:window=3,recent=2,critical=shift,granularity=model"})
+        "snapkv:window=3,recent=2,critical=shift,granularity=model", "keydiff:split=cake",
+        "snapkv:window=3,recent=2,protect=sinks:1,split=cake"})
     specs.push_back(analysis::parse_policy(text));
   return specs;
 }

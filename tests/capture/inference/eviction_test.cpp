@@ -59,7 +59,9 @@ std::filesystem::path model_folder(const std::string& name) {
 class AgainstReference : public ::testing::TestWithParam<std::tuple<json, Schedule, Arithmetic>> {
  protected:
   void SetUp() override {
-    const bool all_layers = golden_case()["options"].value("granularity", "") == "model";
+    const json options = golden_case()["options"];
+    const bool all_layers =
+        options.value("granularity", "") == "model" || options.value("split", "") == "cake";
     if (all_layers && std::get<1>(GetParam()) == Schedule::kLayer)
       GTEST_SKIP() << "all layers decide together after every block";
   }

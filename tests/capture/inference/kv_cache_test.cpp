@@ -153,6 +153,27 @@ TEST_P(KvCacheOf, WhatValuesWeighGoesWithItsRows) {
   EXPECT_THAT(copy->cache().value_norms(0), ElementsAre(0, 2, 3, 4));
 }
 
+TEST_P(KvCacheOf, TakesMemoryAnewWhereItNeedsMoreOrLess) {
+  const auto rows = make({3, 4});
+  rows->append(0, 3);
+  rows->cache().retain({{0, 2}, {1, 2}});
+  rows->cache().attention_received(0)[1] = 0.5;
+  EXPECT_EQ(rows->cache().capacity(), 3);
+  rows->cache().make_room(6);
+  EXPECT_EQ(rows->cache().capacity(), 6);
+  rows->append(3, 4);
+  EXPECT_THAT(rows->keys(0), ElementsAre(0, 2, 3, 4, 5, 6));
+  EXPECT_THAT(rows->values(1), ElementsAre(-101, -102, -103, -104, -105, -106));
+  EXPECT_THAT(rows->cache().attention_received(0), ElementsAre(0, 0.5, 0, 0, 0, 0));
+  const std::int64_t n_bytes = rows->cache().n_bytes();
+  rows->cache().retain({{5}, {4, 5}});
+  rows->cache().make_room(1);
+  EXPECT_EQ(rows->cache().capacity(), 2);
+  EXPECT_EQ(rows->cache().n_bytes() * 3, n_bytes);
+  EXPECT_THAT(rows->keys(0), ElementsAre(6));
+  EXPECT_THAT(rows->keys(1), ElementsAre(105, 106));
+}
+
 // As where a window of one row has passed.
 TEST_P(KvCacheOf, AHeadMayKeepNothing) {
   const auto rows = make({4, 4});

@@ -89,9 +89,21 @@ TEST_F(Plan, HeadsThatKeepEverythingHaveRoomForIt) {
   EXPECT_EQ(some, test::run_in_memory(*model_, options_).outcomes[0].peak_cache_bytes);
 }
 
+// What one layer comes to hold beyond N, others do not.
+TEST_F(Plan, LayersThatAreDealtOneBudgetHaveRoomForIt) {
+  options_.generate = 3;
+  options_.schedule = Schedule::kBlock;
+  options_.policies = test::policies({"keydiff"});
+  const auto uniform = estimate_capture(*model_, plan()).cache_bytes;
+  options_.policies = test::policies({"keydiff:split=cake"});
+  EXPECT_EQ(estimate_capture(*model_, plan()).cache_bytes, uniform);
+  EXPECT_LE(test::run_in_memory(*model_, options_).outcomes[0].peak_cache_bytes, uniform);
+}
+
 TEST_F(Plan, HeadsThatKeepEverythingShareNothing) {
   const std::string duo = "duo:file=" + test::inference_golden("tiny_llama.streams.json").string();
-  for (const char* slot : {"granularity=layer", "granularity=page:4", "granularity=model", "split=adakv"}) {
+  for (const char* slot :
+       {"granularity=layer", "granularity=page:4", "granularity=model", "split=adakv", "split=cake"}) {
     options_.policies = test::policies({duo + "," + slot});
     EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr(slot), HasSubstr("share neither")));
   }

@@ -128,6 +128,7 @@ TEST_P(WatchedRowsOf, AreLostWhenAndByWhatARecordingSays) {
                                           "keydiff:split=adakv",
                                           "keydiff:granularity=page:4",
                                           "keydiff:granularity=model",
+                                          "keydiff:split=cake",
                                           "expected"};
   std::vector<CompletionRequest> requests;
   for (const std::string& policy : policies)

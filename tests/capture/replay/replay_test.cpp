@@ -159,7 +159,8 @@ TEST_F(ReplayPlanTest, RefusesOptionsThatCannotBe) {
               HasSubstr("--policy"));
   EXPECT_THAT(refused([](auto& options) { options.layers = {2}; }),
               AllOf(HasSubstr("--layers: layer 2 was not recorded"), HasSubstr("0, 1")));
-  for (const char* text : {"keydiff:granularity=model", "keydiff:split=pyramid", "keydiff:critical=on"})
+  for (const char* text :
+       {"keydiff:granularity=model", "keydiff:split=pyramid", "keydiff:split=cake", "keydiff:critical=on"})
     EXPECT_THAT(refused([&](auto& options) { options.policies = test::policies({text}); }),
                 HasSubstr("capture with it"))
         << text;

@@ -27,8 +27,8 @@ the lower position, then the lower head; granularity `head` alone. `pyramid` (ar
 fall in equal steps from w + a to w + b, w the protected rows, a = min(2(N - w) - (N - w)/20, T - w),
 b = 2(N - w) - a. That is the authors' code, where the window is what is protected and comes on top, the cap at the
 prompt included (kvpress counts its window within a and b, and falls back to equal budgets where b < window). `cake`
-(arXiv 2503.12491): every layer has max(w, 1) rows, and what is left of L·N goes by H^(1/τ1)·V^(1/τ2), up to T rows a
-layer; what a full layer cannot take goes to the others by the same shares. H: entropy (nats) of a query head's
+(arXiv 2503.12491): every layer has max(w, 1) rows, and what is left of L·N goes by H^(1/τ1)·V^(1/τ2), up to the rows
+that a layer holds (here T); what a full layer cannot take goes to the others by the same shares. H: entropy (nats) of a query head's
 attention, mean over the window, summed over the layer's query heads; V: variance over the window's queries, summed
 over rows and query heads. All shares equal where all are 0, as with a window of one query. The paper tunes τ1 and τ2
 a model and a budget; 1.6 and 0.4 are its Llama-3.1-8B at 1024 rows. Its code sums the entropies of single queries
@@ -100,30 +100,35 @@ def pyramid(budget, w, n_prompt, n_layers):
 
 
 def cake_shares(attention):
-    """attention (L, query heads, window, n) -> H^(1/τ1) V^(1/τ2) a layer."""
+    """attention (window, n) of query heads, by layer -> H^(1/τ1) V^(1/τ2) a layer."""
     shares = []
     for layer in attention:
-        mean = layer.mean(axis=1)
-        entropy = -sum(a * math.log(a) for a in mean.ravel() if a > 0)
-        shares.append(entropy ** (1 / TAU1) * layer.var(axis=1).sum() ** (1 / TAU2))
+        entropy = -sum(a * math.log(a) for head in layer for a in head.mean(axis=0) if a > 0)
+        shares.append(entropy ** (1 / TAU1) * sum(head.var(axis=0).sum() for head in layer) ** (1 / TAU2))
     return shares
 
 
-def cake(budget, w, n_prompt, attention):
-    shares = [Fraction(s) for s in cake_shares(attention)]
-    if sum(shares) == 0:
-        shares = [Fraction(1)] * len(shares)
+def dealt_by_shares(shares, budget, w, held):
+    """What each layer wants of L·N rows, as fractions, and which of them have all that they hold; held: a layer."""
+    shares = [Fraction(s) for s in shares]
     n_layers, base = len(shares), max(w, 1)
-    full, wanted = set(), []
+    full = set()
     while True:
-        left = n_layers * (budget - base) - len(full) * (n_prompt - base)
-        open_shares = sum(s for layer, s in enumerate(shares) if layer not in full)
-        wanted = [Fraction(n_prompt) if layer in full else base + left * s / open_shares
-                  for layer, s in enumerate(shares)]
-        over = {layer for layer, x in enumerate(wanted) if x > n_prompt}
+        open_layers = [layer for layer in range(n_layers) if layer not in full]
+        left = n_layers * budget - sum(held[layer] for layer in full) - len(open_layers) * base
+        asked = sum(shares[layer] for layer in open_layers)
+        wanted = [Fraction(held[layer]) if layer in full else
+                  base + (left * shares[layer] / asked if asked else Fraction(left, len(open_layers)))
+                  for layer in range(n_layers)]
+        over = {layer for layer, x in enumerate(wanted) if x > held[layer]}
         if not over:
-            return rounded(wanted, n_layers * budget)
+            return wanted, full
         full |= over
+
+
+def cake(budget, w, n_prompt, attention):
+    shares = cake_shares(attention)
+    return rounded(dealt_by_shares(shares, budget, w, [n_prompt] * len(shares))[0], len(shares) * budget)
 
 
 def best(scores, first, budget):

@@ -109,6 +109,7 @@ class Run:
         self.received_by_head, self.entropy = np.zeros(by_head), np.zeros(by_head)
         self.asked = [[] for _ in range(model.n_layers)]  # every query so far before rotation, all heads
         self.position, self.block, self.smallest_gap = 0, 0, np.inf
+        self.shares = None  # of the layers, as CAKE last measured them
         self.streams = file_of(case["options"]) if case["policy"] == "duo" else None
         self.filters = np.array(file_of(case["options"])) if case["policy"] == "qfilters" else None
         self.rounding = Rounding(*case["cache"]) if "cache" in case else None
@@ -188,6 +189,8 @@ class Run:
         if case.get("oracle") and self.position + n_new < len(case["prompt"]):
             return
         seen = {layer: rest for layer, *rest in self.leaving}
+        if self.slots()[1] == "cake" and not self.deal(seen):
+            return
         for members in self.decide_together():
             heads, budget = [self.cache[layer][g] for layer, g in members], self.budget(*members[0])
             if not block_slots.exceeds([len(head.positions) for head in heads], budget, *self.slots()):
@@ -202,6 +205,26 @@ class Run:
                                                     case["budget"], forced, budget))
             self.take_away(members, block_slots.choose(scores, first, budget, [head.positions for head in heads],
                                                        *self.slots(), block_slots.Critical(how, norms)))
+
+    def deal(self, seen):
+        """Deals N out to the layers that are cut, if they hold more than it together, by the shares of the block's last
+        32 queries; by those of the eviction before, if it has one alone. Says whether they hold more."""
+        case = self.case
+        layers = [layer for layer in seen if layer >= int(case["options"].get("skip", 0))]
+        held = [max(len(head.positions) for head in self.cache[layer]) for layer in layers]
+        granularity = self.slots()[0]
+        size = int(granularity.split(":")[1]) if granularity.startswith("page") else 1
+        if sum(held) <= len(layers) * max(1, case["budget"] // size) * size:
+            return False
+        if len(seen[layers[0]][2]) > 1:
+            attention = [[weights for g in range(len(self.cache[layer]))
+                          for weights in self.attention(layer, g, seen[layer][2], 32)] for layer in layers]
+            self.shares = block_slots.slots.cake_shares(attention)
+        budgets, close = block_slots.cake_budgets(case["options"], self.shares or [0.0] * len(layers), case["budget"],
+                                                  len(case["prompt"]), held)
+        self.smallest_gap = min(self.smallest_gap, close / 100)  # rows are not as exact as scores
+        self.budgets.update(zip(layers, budgets))
+        return True
 
     def value_norms(self, layer, g):
         """‖W_O v‖₁ of a head's rows, mean over the group: what the output projection makes of a query head's output if
@@ -231,19 +254,28 @@ class Run:
         scores, forced = scores_and_forced(case, head, group_mean, layer_mean, window_sums[g])
         return scores, np.flatnonzero(forced)[::-1].tolist()
 
-    def view(self, layer, g, queries):
-        """What the newer scorers may look at. Weights are computed once more, over the rows that are left: without
-        those that the layer's window hides from the next block on, and with the sink."""
+    def attention(self, layer, g, queries, w):
+        """(G, w, n) weights of the last w queries, or all if they are fewer, computed once more, over the rows that are
+        left: without those that the layer's window hides from the next block on, and with the sink."""
         m, head = self.m, self.cache[layer][g]
         group = range(g * m.group(layer), (g + 1) * m.group(layer))
-        n, w = len(head.positions), min(int(self.case["options"].get("window", 32)), len(queries))
-        window = np.array([[queries[i][h] for i in range(len(queries) - w, len(queries))] for h in group])
-        attention = np.zeros((len(group), w, n))  # a query whose rows are all gone has no weights
+        w = min(w, len(queries))
+        attention = np.zeros((len(group), w, len(head.positions)))  # a query whose rows are all gone has no weights
         for i in range(w):
             seen = [j for j, p in enumerate(head.positions) if p <= self.position + len(queries) - w + i]
             for k, h in enumerate(group if seen else []):
-                products = m.products(layer, h, window[k, i], [head.keys[j] for j in seen])
+                asked = queries[len(queries) - w + i][h]
+                products = m.products(layer, h, asked, [head.keys[j] for j in seen])
                 attention[k, i, seen] = m.weigh(layer, h, products)[0]
+        return attention
+
+    def view(self, layer, g, queries):
+        """What the newer scorers may look at."""
+        m, head = self.m, self.cache[layer][g]
+        group = range(g * m.group(layer), (g + 1) * m.group(layer))
+        w = min(int(self.case["options"].get("window", 32)), len(queries))
+        window = np.array([[queries[i][h] for i in range(len(queries) - w, len(queries))] for h in group])
+        attention = self.attention(layer, g, queries, w)
         asked = np.array(self.asked[layer])[:, group].swapaxes(0, 1)
         centred = asked - asked.mean(axis=1, keepdims=True)
         return newer.Head(

@@ -180,3 +180,15 @@ def rows_ahead(options, positions, n_prompt, run_budget, of_scorer, budget):
     """Protected rows, of the run's budget; then the scorer's, until the layer's budget is in."""
     protected = slots.protected_rows(options.get("protect", "none"), positions, n_prompt, run_budget)
     return (protected + [j for j in of_scorer if j not in protected])[:budget]
+
+
+def cake_budgets(options, shares, budget, n_prompt, held):
+    """Of the layers that are cut, which hold so many rows, after a block; and how close their rounding was to another,
+    in rows."""
+    w = len(slots.protected_rows(options.get("protect", "none"), range(budget), n_prompt, budget))
+    wanted, full = slots.dealt_by_shares(shares, budget, w, held)
+    rest = sorted((float(x - math.floor(x)) for layer, x in enumerate(wanted) if layer not in full), reverse=True)
+    n_up = len(held) * budget - sum(math.floor(x) for x in wanted)
+    close = [rest[n_up - 1] - rest[n_up]] if 0 < n_up < len(rest) else []
+    close += [min(x, 1 - x) for x in rest if x > 0]  # 0: whole by its nature, in any precision
+    return slots.rounded(wanted, len(held) * budget), min(close, default=math.inf)

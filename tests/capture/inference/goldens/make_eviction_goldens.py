@@ -235,6 +235,17 @@ CASES = [
     *slotted("keydiff", GEMMA4 | dict(budget=7, block=5), dict(critical="on")),
     *slotted("keydiff", DEMO | dict(budget=20, block=12), dict(critical="on", granularity="layer")),
     *slotted("keydiff", SINKS | dict(budget=20, block=16), dict(critical="on", protect="sinks:1")),
+    *slotted("keydiff", PLAIN | dict(budget=14, block=9), dict(split="cake"), dict(split="cake", protect="sinks:4"),
+             dict(split="cake", granularity="layer"), dict(split="cake", granularity="page:4"),
+             dict(split="cake", critical="on")),
+    *slotted("keydiff", PLAIN | dict(budget=14, block=5, n=41), dict(split="cake")),  # the last block has one token
+    *slotted("snapkv", PLAIN | SNAPKV | dict(budget=18, block=16), dict(split="cake", protect="recent:4")),
+    *slotted("l2norm", PLAIN | dict(budget=10, block=7, oracle=True), dict(split="cake")),
+    *slotted("keydiff", GEMMA2 | dict(budget=14, block=9), dict(split="cake")),  # one layer holds fewer than N
+    *slotted("h2o", GPT_OSS | dict(budget=8, block=7), dict(split="cake")),
+    *slotted("keydiff", QWEN3_NEXT | dict(budget=8, block=5), dict(split="cake")),
+    *slotted("keydiff", GEMMA4 | dict(budget=7, block=5), dict(split="cake")),
+    *slotted("rkv", DEMO | dict(budget=20, block=12), dict(split="cake")),
 ]
 
 
