@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/matrix_view.hpp"
@@ -98,7 +99,8 @@ class Policy {
 
   // Takes what its file says, before anything else is asked of it that depends on that: of each layer
   // (n_kv_heads, head_dim) or (n_kv_heads, 1); no rows of a layer of which the file says nothing.
-  virtual void take_file(std::vector<RowMatrixF> /*layers*/) {}
+  void take_file(std::vector<RowMatrixF> layers) { file_ = std::move(layers); }
+  const std::vector<RowMatrixF>& file() const { return file_; }
 
   // Writes one finite score per row into `scores` (n_rows); the largest are kept.
   virtual void score(const PolicyInput& input, std::span<double> scores) const = 0;
@@ -124,6 +126,7 @@ class Policy {
   friend std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed);
   PolicySpec spec_;
   std::shared_ptr<const Slots> slots_;
+  std::vector<RowMatrixF> file_;  // by layer
 };
 
 // N, the rows that a policy keeps per KV head: the same number for all prompts, or a share of each one's

@@ -55,7 +55,6 @@ namespace {
 class QFilters final : public Policy {
  public:
   HeadFile head_file() const override { return HeadFile::kVectors; }
-  void take_file(std::vector<RowMatrixF> layers) override { filters_ = std::move(layers); }
 
   void score(const PolicyInput& input, std::span<double> scores) const override {
     const Eigen::VectorXd filter = filter_of(input);
@@ -66,16 +65,14 @@ class QFilters final : public Policy {
  private:
   Eigen::VectorXd filter_of(const PolicyInput& input) const {
     const auto layer = static_cast<std::size_t>(input.layer);
-    const bool known = layer < filters_.size() && input.kv_head < filters_[layer].rows();
-    if (!known || filters_[layer].cols() != input.keys.cols())
+    const bool known = layer < file().size() && input.kv_head < file()[layer].rows();
+    if (!known || file()[layer].cols() != input.keys.cols())
       throw InvalidInput(
           fmt::format("policy qfilters: there is no filter of {} numbers for layer {}, KV head {}; its file "
                       "is read for a model or a recording",
                       input.keys.cols(), input.layer, input.kv_head));
-    return filters_[layer].row(input.kv_head).transpose().cast<double>();
+    return file()[layer].row(input.kv_head).transpose().cast<double>();
   }
-
-  std::vector<RowMatrixF> filters_;  // by layer
 };
 
 }  // namespace

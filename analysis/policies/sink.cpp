@@ -54,14 +54,10 @@ class Duo final : public Sink {
   using Sink::Sink;
 
   HeadFile head_file() const override { return HeadFile::kFlags; }
-  void take_file(std::vector<RowMatrixF> layers) override { streams_ = std::move(layers); }
   bool keeps_all(int layer, int kv_head) const override {
-    return std::cmp_less(layer, streams_.size()) && kv_head < streams_[layer].rows() &&
-           streams_[layer](kv_head, 0) == 0;
+    return std::cmp_less(layer, file().size()) && kv_head < file()[layer].rows() &&
+           file()[layer](kv_head, 0) == 0;  // 1 where the head streams
   }
-
- private:
-  std::vector<RowMatrixF> streams_;  // by layer, 1 where the head does
 };
 
 std::unique_ptr<Policy> make_duo(const PolicySpec& spec) {

@@ -17,6 +17,7 @@
 #include "analysis/policies/policy.hpp"
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/row_selection.hpp"
+#include "analysis/policies/score_parts.hpp"
 #include "app/benchmarks/benchmark.hpp"
 #include "base/errors.hpp"
 #include "capture/inference/engine.hpp"
@@ -54,9 +55,20 @@ class MadeUpCache {
     for (std::size_t i = 0; i < n; ++i) {
       weights_.push_back(uniform(draw) / static_cast<float>(n));
       received_.push_back(static_cast<double>(uniform(draw)));
-      queries_.push_back(static_cast<std::int32_t>(n - i));
+      seen_by_.push_back(static_cast<std::int32_t>(n - i));
     }
     add_queries(options, draw);
+  }
+
+  // What a capture computes of queries before such a policy scores: their weights on the rows, and what a
+  // block adds to their moments.
+  void look_at_queries(const analysis::PolicyNeeds& needs) {
+    if (needs.window_weights > 0)
+      window_weights_ = analysis::weights_on_rows(last_queries(needs.window_weights), keys_.rows(), rules_,
+                                                  keys_, positions_);
+    if (!needs.query_moments) return;
+    for (analysis::QueryMoments& moments : moments_)
+      moments.add(view_rows(queries_.data(), block_, queries_.cols()), rotation_);
   }
 
   capture::AttentionTiming attention(const ScoringOptions& options) const {
@@ -64,7 +76,7 @@ class MadeUpCache {
   }
 
   // Only what the policy asks for, as in a capture.
-  analysis::PolicyInput input(const analysis::PolicyNeeds& needs) const {
+  analysis::PolicyInput input(const analysis::PolicyNeeds& needs) {
     analysis::PolicyInput input{.keys = keys_,
                                 .values = values_.topRows(needs.values ? values_.rows() : 0),
                                 .positions = positions_,
@@ -72,40 +84,48 @@ class MadeUpCache {
                                 .layer = kLayer};
     if (needs.last_row_group) input.last_row_group = weights_;
     if (needs.last_row_layer) input.last_row_layer = weights_;
-    if (needs.attention_received) input.attention_received = received_, input.attention_queries = queries_;
+    if (needs.attention_received) input.attention_received = received_, input.attention_queries = seen_by_;
     if (needs.window > 0) input.window_sums = weights_;
     input.group_size = group_size_;
     input.rotation = &rotation_;
     if (needs.query_moments) input.query_moments = moments_;
+    if (needs.window_queries > 0) window_queries_ = last_queries(needs.window_queries);
     if (needs.window_queries > 0) input.window_queries = &window_queries_;
     if (needs.window_weights > 0) input.window_weights = &window_weights_;
     return input;
   }
 
  private:
-  // A window of the default width, and as many queries before it as there are keys.
+  // A block of them for every query head; before it there were as many queries as there are keys.
   void add_queries(const ScoringOptions& options, std::mt19937_64& draw) {
-    constexpr Eigen::Index kWindow = 32;
     std::normal_distribution<float> normal;
     for (Eigen::Index pair = 0; pair < options.head_dim / 2; ++pair)
       rotation_.frequencies.push_back(
           std::pow(1e4, -2.0 * static_cast<double>(pair) / static_cast<double>(options.head_dim)));
-    const Eigen::Index n_window = group_size_ * std::min<Eigen::Index>(kWindow, block_);
-    RowMatrixF queries(std::max<Eigen::Index>(keys_.rows(), n_window), options.head_dim);
-    for (Eigen::Index i = 0; i < queries.size(); ++i) queries.data()[i] = normal(draw) - 0.5F;
+    queries_.resize(std::max<Eigen::Index>(keys_.rows(), group_size_ * block_), options.head_dim);
+    for (Eigen::Index i = 0; i < queries_.size(); ++i) queries_.data()[i] = normal(draw) - 0.5F;
     moments_.resize(group_size_);
-    for (analysis::QueryMoments& moments : moments_) moments.add(queries, rotation_);
-    window_queries_ = queries.topRows(n_window).cast<double>();
-    window_weights_ = RowMatrixD::Constant(n_window, keys_.rows(), 1.0 / static_cast<double>(keys_.rows()));
+    for (analysis::QueryMoments& moments : moments_) moments.add(queries_, rotation_);
+    rules_.assign(group_size_, {.scale = 1 / std::sqrt(static_cast<double>(options.head_dim))});
   }
 
-  RowMatrixF keys_, values_;
+  // Of each query head the block's last `window`.
+  RowMatrixD last_queries(std::int64_t window) const {
+    const Eigen::Index w = std::min(window, block_);
+    RowMatrixD last(group_size_ * w, queries_.cols());
+    for (int head = 0; head < group_size_; ++head)
+      last.middleRows(head * w, w) = queries_.middleRows((head + 1) * block_ - w, w).cast<double>();
+    return last;
+  }
+
+  RowMatrixF keys_, values_, queries_;
+  std::vector<analysis::AttentionRules> rules_;
   int group_size_;
   analysis::Rotation rotation_;
   std::vector<analysis::QueryMoments> moments_;
   RowMatrixD window_queries_, window_weights_;
   std::int64_t block_;
-  std::vector<std::int32_t> positions_, queries_;
+  std::vector<std::int32_t> positions_, seen_by_;
   std::vector<float> weights_;
   std::vector<double> received_;
 };
@@ -122,15 +142,17 @@ class TimedPolicy {
         forced_(scores_.size()) {}
 
   // One sample of each; repeated within it as often as it takes to be long enough.
-  void measure(const MadeUpCache& cache, const capture::AttentionTiming& attention) {
-    const analysis::PolicyInput input = cache.input(policy_->needs());
+  void measure(MadeUpCache& cache, const capture::AttentionTiming& attention) {
+    const analysis::PolicyNeeds needs = policy_->needs();
+    const double queries_us = needs.queries() ? 1e6 * seconds_of([&] { cache.look_at_queries(needs); }) : 0;
+    const analysis::PolicyInput input = cache.input(needs);
     score_us_.push_back(1e6 * seconds_of([&] { policy_->score(input, scores_); }));
     select_us_.push_back(1e6 * seconds_of([&] {
                            std::ranges::fill(forced_, std::uint8_t{0});
                            policy_->force(input, budget_, forced_);
                            analysis::select_rows(scores_, forced_, budget_);
                          }));
-    statistics_us_.push_back(1e6 * capture::engine().statistics_seconds(attention, policy_->needs()));
+    statistics_us_.push_back(queries_us + 1e6 * capture::engine().statistics_seconds(attention, needs));
   }
 
   const std::string& name() const { return name_; }
@@ -197,6 +219,8 @@ std::vector<TimedPolicy> policies_for(std::int64_t n_keys, const ScoringOptions&
   for (const std::string& text : options.policies) {
     auto policy = analysis::make_policy(analysis::parse_policy(text), options.seed);
     if (policy == nullptr) throw UsageError("--policy none scores nothing; leave it out");
+    if (policy->head_file() == analysis::HeadFile::kVectors)  // whatever its file says
+      policy->take_file(std::vector<RowMatrixF>(kLayer + 1, RowMatrixF::Ones(1, options.head_dim)));
     timed.emplace_back(text, std::move(policy), n_keys, n_keys - options.block);
   }
   return timed;

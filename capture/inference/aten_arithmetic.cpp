@@ -308,6 +308,18 @@ at::Tensor AtenLayer::cached_values(int kv_head, RowSpan rows) const {
 
 HostRows AtenLayer::block_queries() const { return host_rows(queries_.arrived()); }
 
+at::Tensor AtenLayer::last_queries(int64_t n) const {
+  return input_.queries.narrow(1, n_queries() - n, n).clone(at::MemoryFormat::Contiguous);
+}
+
+void AtenLayer::count_queries(const ProjectedBlock& block, const analysis::Rotation& rotation) {
+  moments_.add(block_heads(block, block.projections.queries, heads_.head_dim), rotation);
+}
+
+void AtenLayer::copy_moments(const LayerArithmetic& from) {
+  moments_ = dynamic_cast<const AtenLayer&>(from).moments_.copy();
+}
+
 void AtenLayer::end_block() {
   const AttentionRules rules = input_.rules;
   input_ = {};

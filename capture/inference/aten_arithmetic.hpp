@@ -14,6 +14,7 @@
 #include "capture/inference/aten_attention.hpp"
 #include "capture/inference/kv_cache.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
+#include "capture/inference/tensor_parts.hpp"
 #include "capture/model/device_work.hpp"
 #include "capture/model/transformer.hpp"
 
@@ -85,6 +86,7 @@ class AtenLayer : public LayerArithmetic {
   std::optional<LayerEviction> evict(const EvictionRule& rule, const BlockStatistics& block,
                                      bool told) override;
   std::optional<LayerRanks> rank(const EvictionRule& rule, const BlockStatistics& block) override;
+  std::optional<analysis::LayerPreference> preference(const BlockStatistics& block) override;
   HostRows cached_rows(RowPart part) const override;
   HostRows block_rows(RowPart part) const override;
   at::Tensor cached_values(int kv_head, RowSpan rows) const override;
@@ -92,6 +94,10 @@ class AtenLayer : public LayerArithmetic {
   // Valid until the layer's next change.
   at::Tensor cached_tensor(RowPart part) const;
   HostRows block_queries() const override;
+  at::Tensor last_queries(std::int64_t n) const override;
+  void count_queries(const ProjectedBlock& block, const analysis::Rotation& rotation) override;
+  void copy_moments(const LayerArithmetic& from) override;
+  const TensorMoments& tensor_moments() const { return moments_; }
   std::int64_t n_queries() const override { return input_.queries.size(1); }
   void end_block() override;
 
@@ -110,7 +116,8 @@ class AtenLayer : public LayerArithmetic {
   // Of blocks by their first position, what AttentionOutput::unchecked says of them.
   std::vector<std::pair<std::int64_t, HostCopy>> unchecked_;
   SideStream side_stream_;
-  HostCopy new_keys_, new_values_, queries_;        // of what is expected
+  HostCopy new_keys_, new_values_, queries_;  // of what is expected
+  TensorMoments moments_;
   const analysis::Policy* policy_ = nullptr;        // that evicted last
   std::shared_ptr<const TensorPolicy> on_tensors_;  // the same; null where it cannot look at tensors
 };

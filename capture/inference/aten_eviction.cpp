@@ -12,6 +12,9 @@
 #include <vector>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/xlogy.h>
+#include <ATen/ops/zeros.h>
 
 #include "capture/inference/aten_arithmetic.hpp"
 #include "capture/inference/eviction.hpp"
@@ -19,6 +22,24 @@
 
 namespace keyscope::capture {
 namespace {
+
+// The last `window` of a block's queries, of KV heads first, …, first + n - 1: (n, group, w, head_dim).
+at::Tensor last_queries_of(const BlockStatistics& block, std::int64_t first, std::int64_t n,
+                           std::int64_t group, std::int64_t window) {
+  const std::int64_t n_queries = block.queries.size(1), w = std::min(window, n_queries);
+  return block.queries.narrow(0, first * group, n * group)
+      .narrow(1, n_queries - w, w)
+      .unflatten(0, {n, group});
+}
+
+// What is known of each head's rows on the host, to where these lie: (n, n_rows).
+template <typename T, typename Entries>
+at::Tensor brought(int n, std::int64_t n_rows, const at::Device& device, const Entries& entries) {
+  const at::Tensor rows =
+      at::empty({n, n_rows}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value));
+  for (int i = 0; i < n; ++i) std::ranges::copy(entries(i), rows.mutable_data_ptr<T>() + i * n_rows);
+  return rows.to(device);
+}
 
 // What a policy looks at in a layer.
 class TensorView {
@@ -30,6 +51,8 @@ class TensorView {
         stream_(stream),
         needs_(rule.policy->needs()),
         cache_(layer.cache()),
+        block_(block),
+        moments_(layer.tensor_moments()),
         attention_(policy_attention(needs_, cache_.n_heads(), block)),
         keys_(layer.cached_tensor(RowPart::kKeys)),
         values_(needs_.values ? layer.cached_tensor(RowPart::kValues) : at::Tensor()) {}
@@ -67,16 +90,16 @@ class TensorView {
     input.keys = rows_of(keys_);
     if (needs_.values) input.values = rows_of(values_);
     const auto of_heads = [&]<typename T>(T, const auto& entries) {
-      return bring<T>(n, n_rows, [&](int i) { return entries(first + i); });
+      return brought<T>(n, n_rows, keys_.device(), [&](int i) { return entries(first + i); });
     };
-    if (policy_.reads_positions())
+    if (policy_.reads_positions() || needs_.window_weights > 0)
       input.positions = of_heads(std::int64_t{}, [&](int head) { return cache_.positions(head); });
     if (needs_.last_row_group)
       input.last_row_group =
           of_heads(float{}, [&](int head) { return std::span(attention_.last_row_group[head]); });
     if (needs_.last_row_layer)
-      input.last_row_layer =
-          bring<float>(1, n_rows, [&](int) { return std::span(attention_.last_row_layer); })[0];
+      input.last_row_layer = brought<float>(1, n_rows, keys_.device(),
+                                            [&](int) { return std::span(attention_.last_row_layer); })[0];
     if (needs_.attention_received) {
       input.attention_received =
           of_heads(double{}, [&](int head) { return cache_.attention_received(head); });
@@ -86,16 +109,26 @@ class TensorView {
     if (needs_.window > 0)
       input.window_sums =
           of_heads(float{}, [&](int head) { return std::span(attention_.window_sums[head]); });
+    add_queries(first, n, input);
     return input;
   }
 
-  // What is known on the host, to where the rows lie: (n, n_rows).
-  template <typename T, typename Entries>
-  at::Tensor bring(int n, std::int64_t n_rows, const Entries& entries) const {
-    const at::Tensor rows =
-        at::empty({n, n_rows}, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value));
-    for (int i = 0; i < n; ++i) std::ranges::copy(entries(i), rows.mutable_data_ptr<T>() + i * n_rows);
-    return rows.to(keys_.device());
+  // Of the heads' groups what the policy asks for.
+  void add_queries(int first, int n, TensorPolicyInput& input) const {
+    input.rotation = block_.rotation;
+    input.n_new_rows = std::min(block_.n_queries, input.n_rows());
+    if (!needs_.queries()) return;
+    const std::int64_t n_query_heads =
+        block_.queries.defined() ? block_.queries.size(0) : moments_.sum.size(0);
+    const std::int64_t group = n_query_heads / cache_.n_heads();
+    input.group_size = static_cast<int>(group);
+    if (needs_.query_moments) input.moments = moments_.of_heads(first, n, group);
+    if (needs_.window_queries > 0)
+      input.window_queries = last_queries_of(block_, first, n, group, needs_.window_queries);
+    if (needs_.window_weights > 0)
+      input.window_weights = weights_there(
+          last_queries_of(block_, first, n, group, needs_.window_weights), block_.end,
+          std::span(block_.rules).subspan(first * group, n * group), input.keys, input.positions);
   }
 
   const EvictionRule& rule_;
@@ -103,6 +136,8 @@ class TensorView {
   const SideStream& stream_;
   const analysis::PolicyNeeds needs_;
   KvCache& cache_;
+  const BlockStatistics& block_;
+  const TensorMoments& moments_;
   PolicyAttention attention_;
   at::Tensor keys_, values_;
 };
@@ -167,8 +202,27 @@ std::optional<LayerRanks> AtenLayer::rank(const EvictionRule& rule, const BlockS
   return ranks;
 }
 
+// Every head by itself, as their rows may differ in number.
+std::optional<analysis::LayerPreference> AtenLayer::preference(const BlockStatistics& block) {
+  const std::int64_t group = block.queries.size(0) / cache_.n_heads();
+  at::Tensor sums = at::zeros({2}, cache_.keys().options().dtype(at::kDouble));
+  for (int head = 0; head < cache_.n_heads(); ++head) {
+    const at::Tensor positions = brought<std::int64_t>(1, cache_.n_rows(head), sums.device(),
+                                                       [&](int) { return cache_.positions(head); });
+    const at::Tensor weights = weights_there(
+        last_queries_of(block, head, 1, group, analysis::kCakeWindow), block.end,
+        std::span(block.rules).subspan(head * group, group),
+        cached_tensor(RowPart::kKeys).narrow(0, head, 1).narrow(1, 0, cache_.n_rows(head)), positions);
+    const at::Tensor mean = weights.mean(2, true);
+    sums += at::stack({-at::xlogy(mean, mean).sum(), (weights - mean).square_().sum() / weights.size(2)});
+  }
+  const at::Tensor told = sums.to(at::kCPU);
+  const auto* numbers = told.const_data_ptr<double>();
+  return analysis::LayerPreference{numbers[0], numbers[1]};
+}
+
 const TensorPolicy* AtenLayer::policy_on_tensors(const EvictionRule& rule) {
-  if (policy_ != rule.policy) on_tensors_ = tensor_policy((policy_ = rule.policy)->spec());
+  if (policy_ != rule.policy) on_tensors_ = tensor_policy(*(policy_ = rule.policy));
   return on_tensors_.get();
 }
 

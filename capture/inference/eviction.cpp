@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 
 #include "analysis/policies/row_selection.hpp"
 #include "analysis/policies/score_parts.hpp"
@@ -38,6 +39,7 @@ struct PolicyView {
   const BlockStatistics& block;
   PolicyAttention attention;
   HostRows keys, values;  // values only where they are needed
+  std::span<const analysis::QueryMoments> moments;
 };
 
 PolicyView view_layer(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block) {
@@ -47,7 +49,8 @@ PolicyView view_layer(const EvictionRule& rule, LayerArithmetic& layer, const Bl
           block,
           policy_attention(needs, layer.cache().n_heads(), block),
           layer.cached_rows(RowPart::kKeys),
-          needs.values ? layer.cached_rows(RowPart::kValues) : HostRows{at::kFloat, 0}};
+          needs.values ? layer.cached_rows(RowPart::kValues) : HostRows{at::kFloat, 0},
+          layer.moments()};
 }
 
 // Rows as float32, where the policy likes to have them.
@@ -80,13 +83,13 @@ class FloatRows {
   std::int64_t n_shared_ = 0;
 };
 
-// The last `window` of each query head's queries, one head after the other.
-RowMatrixD last_queries(std::span<const RowMatrixD> heads, std::int64_t window) {
-  const Eigen::Index n = std::min<Eigen::Index>(window, heads.front().rows());
-  RowMatrixD all(n * std::ssize(heads), heads.front().cols());
-  for (std::size_t head = 0; head < heads.size(); ++head)
-    all.middleRows(static_cast<Eigen::Index>(head) * n, n) = heads[head].bottomRows(n);
-  return all;
+// The last `window` queries of query heads first, …, first + n - 1, one head after the other.
+RowMatrixD last_queries(const at::Tensor& queries, std::int64_t first, std::int64_t n, std::int64_t window) {
+  const c10::InferenceMode inference;  // which is each thread's own
+  const std::int64_t w = std::min(window, queries.size(1));
+  const at::Tensor rows =
+      queries.narrow(0, first, n).narrow(1, queries.size(1) - w, w).to(at::kCPU, at::kDouble).contiguous();
+  return Eigen::Map<const RowMatrixD>(rows.const_data_ptr<double>(), n * w, queries.size(2));
 }
 
 // One thread's workplace, used for head after head.
@@ -138,13 +141,12 @@ class HeadRanking {
     const PolicyNeeds& needs = view_.needs;
     input.rotation = view_.block.rotation;
     if (!needs.queries()) return;
-    const std::size_t n_query_heads = std::max(view_.block.queries.size(), view_.block.moments.size());
-    const std::size_t group = n_query_heads / view_.cache.n_heads(), first = group * kv_head;
+    const at::Tensor& queries = view_.block.queries;
+    const auto n_query_heads = queries.defined() ? queries.size(0) : std::ssize(view_.moments);
+    const std::int64_t group = n_query_heads / view_.cache.n_heads(), first = group * kv_head;
     input.group_size = static_cast<int>(group);
-    if (needs.query_moments) input.query_moments = view_.block.moments.subspan(first, group);
-    const auto queries_of = [&](int window) {
-      return last_queries(std::span(view_.block.queries).subspan(first, group), window);
-    };
+    if (needs.query_moments) input.query_moments = view_.moments.subspan(first, group);
+    const auto queries_of = [&](int window) { return last_queries(queries, first, group, window); };
     if (needs.window_queries > 0) {
       window_queries_ = queries_of(needs.window_queries);
       input.window_queries = &window_queries_;
@@ -268,23 +270,21 @@ LayerRanks rank_layer(const EvictionRule& rule, LayerArithmetic& layer, const Bl
 }
 
 analysis::LayerPreference layer_preference(LayerArithmetic& layer, const BlockStatistics& block) {
+  if (const auto there = layer.preference(block)) return *there;
   const KvCache& cache = layer.cache();
   const HostRows keys = layer.cached_rows(RowPart::kKeys);
-  const std::int64_t group = std::ssize(block.queries) / cache.n_heads();
+  const std::int64_t group = block.queries.size(0) / cache.n_heads();
   std::vector<analysis::LayerPreference> heads(cache.n_heads());
   at::parallel_for(0, cache.n_heads(), 1, [&](std::int64_t begin, std::int64_t end) {
     FloatRows floats(nullptr);
-    for (std::int64_t head = begin; head < end; ++head) {
-      const std::int64_t n_rows = cache.n_rows(static_cast<int>(head));
-      const auto of_group = [&](const auto& all) { return std::span(all).subspan(head * group, group); };
-      const RowMatrixD queries = last_queries(of_group(block.queries), analysis::kCakeWindow);
-      const RowMatrixD weights =
-          analysis::weights_on_rows(queries, block.end, of_group(block.rules),
-                                    view_rows(floats.of(keys, head, n_rows), n_rows, keys.head_dim),
-                                    cache.positions(static_cast<int>(head)));
+    for (auto head = static_cast<int>(begin); head < end; ++head) {
+      const std::int64_t n_rows = cache.n_rows(head), first = head * group;
+      const RowMatrixD weights = analysis::weights_on_rows(
+          last_queries(block.queries, first, group, analysis::kCakeWindow), block.end,
+          std::span(block.rules).subspan(first, group),
+          view_rows(floats.of(keys, head, n_rows), n_rows, keys.head_dim), cache.positions(head));
       const Eigen::Index w = weights.rows() / group;
-      for (std::int64_t query = 0; query < group; ++query)
-        heads[head].add(RowMatrixD(weights.middleRows(query * w, w)));
+      for (std::int64_t query = 0; query < group; ++query) heads[head].add(weights.middleRows(query * w, w));
     }
   });
   analysis::LayerPreference all;
@@ -338,6 +338,10 @@ LayerEviction follow_lender(const LayerEviction& eviction, KvCache& cache) {
 
 std::optional<LayerEviction> LayerArithmetic::evict(const EvictionRule& /*rule*/,
                                                     const BlockStatistics& /*block*/, bool /*told*/) {
+  return std::nullopt;
+}
+
+std::optional<analysis::LayerPreference> LayerArithmetic::preference(const BlockStatistics& /*block*/) {
   return std::nullopt;
 }
 

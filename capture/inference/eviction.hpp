@@ -42,14 +42,12 @@ struct BlockStatistics {
   std::int64_t n_queries = 0;
   PerRow<float> last_row;
   std::map<std::int64_t, PerRow<double>> window_sums;  // by the window that was asked for
-  // Its last queries after RoPE, per query head (w, head_dim), where a policy looks at queries or at each
-  // one's weights; of the positions up to `end`.
-  std::vector<RowMatrixD> queries = {};
+  // Its last queries after RoPE, (n_heads, w, head_dim) where the rows lie, of the positions up to `end`;
+  // undefined where no policy looks at queries or at each one's weights.
+  at::Tensor queries = {};
   std::int64_t end = 0;
   std::vector<analysis::AttentionRules> rules = {};  // per query head
-  // Of all queries so far, per query head; and how the layer's queries and keys turn.
-  std::span<const analysis::QueryMoments> moments = {};
-  const analysis::Rotation* rotation = nullptr;
+  const analysis::Rotation* rotation = nullptr;      // how the layer's queries and keys turn
 };
 
 // What went out of a layer's cache: one entry per KV head, empty where nothing did; and what stays.

@@ -261,6 +261,29 @@ HostRows KernelLayer::block_queries() const {
   return rows;
 }
 
+at::Tensor KernelLayer::last_queries(int64_t n) const {
+  return input_.queries.narrow(1, n_queries() - n, n).clone();
+}
+
+void KernelLayer::count_queries(const ProjectedBlock& block, const analysis::Rotation& rotation) {
+  const int64_t n_heads = transformer_.config().n_heads, n = block.n;
+  moments_.resize(n_heads);
+  const at::Tensor queries = block.projections.queries.narrow(0, block.offset, n)
+                                 .to(at::kFloat)
+                                 .view({n, n_heads, -1})
+                                 .transpose(0, 1)
+                                 .contiguous();
+  const int64_t d = queries.size(2);
+  at::parallel_for(0, n_heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t head = begin; head < end; ++head)
+      moments_[head].add(view_rows(queries.const_data_ptr<float>() + head * n * d, n, d), rotation);
+  });
+}
+
+void KernelLayer::copy_moments(const LayerArithmetic& from) {
+  moments_ = dynamic_cast<const KernelLayer&>(from).moments_;
+}
+
 void KernelLayer::end_block() {
   input_.queries.reset();
   placed_keys_.clear();

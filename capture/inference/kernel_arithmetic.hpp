@@ -87,6 +87,10 @@ class KernelLayer : public LayerArithmetic {
   HostRows block_rows(RowPart part) const override;
   at::Tensor cached_values(int kv_head, RowSpan rows) const override;
   HostRows block_queries() const override;
+  at::Tensor last_queries(std::int64_t n) const override;
+  void count_queries(const ProjectedBlock& block, const analysis::Rotation& rotation) override;
+  std::span<const analysis::QueryMoments> moments() const override { return moments_; }
+  void copy_moments(const LayerArithmetic& from) override;
   std::int64_t n_queries() const override { return input_.n_queries(); }
   void end_block() override;
 
@@ -106,6 +110,7 @@ class KernelLayer : public LayerArithmetic {
   KernelCache cache_;
   AttentionInput input_;                 // of the block at hand
   std::vector<at::Tensor> placed_keys_;  // what its keys lie in, where they are rotated by place
+  std::vector<analysis::QueryMoments> moments_;
 };
 
 }  // namespace keyscope::capture

@@ -8,6 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "analysis/policies/layer_budgets.hpp"
+#include "analysis/policies/unrotated.hpp"
 #include "base/shared_memory.hpp"
 #include "capture/inference/attention.hpp"
 #include "capture/inference/kv_cache.hpp"
@@ -73,8 +75,9 @@ class LayerArithmetic {
   //   told: whether anybody will look at what went
   virtual std::optional<LayerEviction> evict(const EvictionRule& /*rule*/, const BlockStatistics& /*block*/,
                                              bool /*told*/);
-  // Likewise what the rule's policy ranks the rows by.
+  // Likewise what the rule's policy ranks the rows by, and what CAKE measures of the layer.
   virtual std::optional<LayerRanks> rank(const EvictionRule& /*rule*/, const BlockStatistics& /*block*/);
+  virtual std::optional<analysis::LayerPreference> preference(const BlockStatistics& /*block*/);
 
   // Rows of every KV head: all that are cached, and those of the block's own tokens before any is evicted,
   // which have to be expected.
@@ -84,7 +87,15 @@ class LayerArithmetic {
   virtual at::Tensor cached_values(int kv_head, RowSpan rows) const = 0;
   // The block's queries, likewise: (n, head_dim) of every query head.
   virtual HostRows block_queries() const = 0;
-  virtual std::int64_t n_queries() const = 0;  // of the block
+  // Its last n queries after rotation, where they lie: (n_heads, n, head_dim), the caller's own.
+  virtual at::Tensor last_queries(std::int64_t n) const = 0;
+
+  // Counts a block's queries, as they were before they turned.
+  virtual void count_queries(const ProjectedBlock& block, const analysis::Rotation& rotation) = 0;
+  // What was counted, per query head; none where nothing was, or where it does not lie on the host.
+  virtual std::span<const analysis::QueryMoments> moments() const { return {}; }
+  virtual void copy_moments(const LayerArithmetic& from) = 0;  // of another of the same kind
+  virtual std::int64_t n_queries() const = 0;                  // of the block
 
   // Gives back what was made for the block alone: layers wait for their next one all at the same time.
   virtual void end_block() = 0;

@@ -95,12 +95,11 @@ std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan, const LayerRun* lender)
   forked->make_room(cache().largest_rows());
   forked->arithmetic_->cache().copy_rows(cache());
   forked->cake_share_ = cake_share_;
-  forked->moments_ = moments_;
+  forked->arithmetic_->copy_moments(*arithmetic_);
   forked->watched_ = watched_;
   if (state_.memory.defined()) forked->state_ = state_.copy();
   if (open_block_ && forked->plan_.eviction.with_all_layers()) {
     forked->open_block_ = open_block_;
-    forked->open_block_->moments = forked->moments_;
     forked->open_block_->rotation = &forked->rotation_;
   } else if (open_block_)
     forked->evict_after(*open_block_);
@@ -138,7 +137,6 @@ void LayerRun::check() {
 void LayerRun::leave_open(std::vector<EvictionRule> rules) { open_rules_ = std::move(rules); }
 
 void LayerRun::evict_after(BlockStatistics block) {
-  block.moments = moments_;
   block.rotation = &rotation_;
   late_eviction_ = {};
   if (lender_ != nullptr)
@@ -266,10 +264,7 @@ void LayerRun::run_block(Block& block) {
   arithmetic_->append(block.projected);
   peak_rows_ = std::max(peak_rows_, cache().largest_rows());
   const LayerRecording& recording = plan_.recording;
-  const bool looks = wanted_queries(block) > 0, records = recording.layer;
-  if (records || looks)
-    arithmetic_->expect(
-        {records && recording.keys, records && recording.values, (records && recording.queries) || looks});
+  if (recording.layer) arithmetic_->expect({recording.keys, recording.values, recording.queries});
   attend(block);
   if (plan_.recording.layer) record_rows(*arithmetic_, plan_.recording, block.record);
   count_attention(block);
@@ -405,18 +400,7 @@ void LayerRun::count_queries(const Block& block) {
   if (plan_.eviction.policy != nullptr) counts.add(plan_.eviction.policy->needs());
   if (!counts.queries || lender_ != nullptr) return;
   const WorkTime::Span eviction(eviction_time_);
-  const int64_t n_heads = transformer_.config().n_heads, n = block.n();
-  moments_.resize(n_heads);
-  const at::Tensor queries = block.projected.projections.queries.narrow(0, block.projected.offset, n)
-                                 .to(at::kCPU, at::kFloat)
-                                 .view({n, n_heads, -1})
-                                 .transpose(0, 1)
-                                 .contiguous();
-  const int64_t d = queries.size(2);
-  at::parallel_for(0, n_heads, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t head = begin; head < end; ++head)
-      moments_[head].add(view_rows(queries.const_data_ptr<float>() + head * n * d, n, d), rotation_);
-  });
+  arithmetic_->count_queries(block.projected, rotation_);
 }
 
 // What has not been weighed before, by the time that an eviction is due which looks at it.
@@ -441,19 +425,12 @@ BlockStatistics LayerRun::statistics_of(Block& block) const {
   for (std::size_t i = 0; i < block.policy_windows.size(); ++i)
     statistics.window_sums[block.policy_windows[i]] = std::move(block.output.window_sums[i]);
   statistics.end = block.end();
-  statistics.moments = moments_;
   statistics.rotation = &rotation_;
   const int64_t n = wanted_queries(block);
   if (n == 0) return statistics;
-  const HostRows queries = arithmetic_->block_queries();
-  std::vector<int> heads(queries.heads.size());
-  std::iota(heads.begin(), heads.end(), 0);
-  const int64_t d = queries.head_dim;
-  const std::vector<float> floats = float_rows(queries, heads, block.n());
+  statistics.queries = arithmetic_->last_queries(n);
   const at::Tensor& sinks = block.projected.projections.sinks;
-  for (const int head : heads) {
-    const float* last = floats.data() + (int64_t{head} + 1) * block.n() * d - n * d;
-    statistics.queries.emplace_back(view_rows(last, n, d).cast<double>());
+  for (int64_t head = 0; head < statistics.queries.size(0); ++head) {
     analysis::AttentionRules& rules = statistics.rules.emplace_back(rules_);
     if (sinks.defined()) rules.sink = sinks.const_data_ptr<float>()[head];
   }

@@ -206,7 +206,6 @@ class LayerRun {
   std::unique_ptr<LayerArithmetic> arithmetic_;
   RecurrentState state_;  // undefined where the layer attends
   HeadStatistics statistics_;
-  std::vector<analysis::QueryMoments> moments_;  // per query head; empty where nobody asks
   analysis::Rotation rotation_;
   std::vector<EvictionRule> open_rules_;
   std::optional<BlockStatistics> open_block_;  // after which nothing has been evicted yet

@@ -23,7 +23,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/linalg_eigh.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
@@ -44,19 +43,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Products of two bytes' keys with float32 are exact enough in float32; of float32 keys in float64.
 at::ScalarType product_dtype(const at::Tensor& keys) {
   return keys.scalar_type() == at::kFloat ? at::kDouble : at::kFloat;
-}
-
-at::Tensor doubles(const at::Tensor& rows) { return rows.to(at::kDouble); }
-
-// x / y, 0 where y is.
-at::Tensor quotient(const at::Tensor& x, const at::Tensor& y) {
-  return at::where(y == 0, at::zeros_like(y), x / y);
-}
-
-// The last rows of each head, as many as analysis::force_recent marks.
-at::Tensor recent_rows(const TensorPolicyInput& input, int64_t n_recent) {
-  const int64_t n = input.n_rows(), first = n - std::min({n_recent, input.budget, n});
-  return (at::arange(n, input.keys.options().dtype(at::kLong)) >= first).expand({input.n_heads(), n});
 }
 
 std::uint64_t whole_number(const PolicySpec& spec, const char* key) {
@@ -141,14 +127,7 @@ class L2Norm final : public TensorPolicy {
 class Leverage final : public TensorPolicy {
  public:
   at::Tensor score(const TensorPolicyInput& input) const override {
-    constexpr double kSmallestEigenvalue = 1e-10;  // of the largest
-    const at::Tensor keys = doubles(input.keys);
-    // On the host: one is small, and CUDA's needs a library more than all else does.
-    const auto [on_host, vectors_on_host] = at::linalg_eigh(at::bmm(keys.transpose(1, 2), keys).to(at::kCPU));
-    const at::Tensor values = on_host.to(keys.device()), vectors = vectors_on_host.to(keys.device());
-    const at::Tensor cut = values.amax(1, true) * kSmallestEigenvalue;
-    const at::Tensor weight = at::where(values > cut, values.rsqrt(), at::zeros_like(values));
-    return at::bmm(keys, vectors * weight.unsqueeze(1)).square_().sum(2);
+    return tensor_leverages(doubles(input.keys));
   }
 };
 
@@ -164,9 +143,7 @@ class Cur final : public TensorPolicy {
   }
 
   at::Tensor forced(const TensorPolicyInput& input) const override {
-    if (sinks_ == 0) return {};
-    const int64_t n = input.n_rows(), n_first = std::min({sinks_, input.budget, n});
-    return (at::arange(n, input.keys.options().dtype(at::kLong)) < n_first).expand({input.n_heads(), n});
+    return sinks_ == 0 ? at::Tensor() : first_rows(input, sinks_);
   }
 
  private:
@@ -330,15 +307,25 @@ std::unique_ptr<const TensorPolicy> make(const PolicySpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<const TensorPolicy> tensor_policy(const PolicySpec& spec) {
+at::Tensor first_rows(const TensorPolicyInput& input, int64_t n_first) {
+  const int64_t n = input.n_rows(), end = std::min({n_first, input.budget, n});
+  return (at::arange(n, input.keys.options().dtype(at::kLong)) < end).expand({input.n_heads(), n});
+}
+
+at::Tensor recent_rows(const TensorPolicyInput& input, int64_t n_recent) {
+  const int64_t n = input.n_rows(), first = n - std::min({n_recent, input.budget, n});
+  return (at::arange(n, input.keys.options().dtype(at::kLong)) >= first).expand({input.n_heads(), n});
+}
+
+std::unique_ptr<const TensorPolicy> tensor_policy(const analysis::Policy& policy) {
   using Make = std::unique_ptr<const TensorPolicy> (*)(const PolicySpec&);
   static const std::map<std::string, Make, std::less<>> kPolicies{
       {"keydiff", make<KeyDiff>},   {"manifold", make<Manifold>}, {"l2norm", make<L2Norm>},
       {"leverage", make<Leverage>}, {"cur", make<Cur>},           {"logdet", make<LogDet>},
       {"h2o", make<H2o>},           {"tova", make<Tova>},         {"snapkv", make<SnapKv>},
       {"sink", make<Sink>},         {"duo", make<Sink>},          {"random", make<Random>}};
-  const auto known = kPolicies.find(spec.name);
-  return known == kPolicies.end() ? nullptr : known->second(spec);
+  const auto known = kPolicies.find(policy.spec().name);
+  return known == kPolicies.end() ? tensor_query_policy(policy) : known->second(policy.spec());
 }
 
 // A sort each to rank, and to have those that stay and those that go in order of time: both keep the order of

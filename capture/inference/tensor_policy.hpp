@@ -8,6 +8,7 @@
 
 #include "analysis/policies/policy.hpp"
 #include "analysis/policies/row_selection.hpp"
+#include "capture/inference/tensor_parts.hpp"
 #include "capture/model/device_work.hpp"
 
 namespace keyscope::capture {
@@ -24,6 +25,12 @@ struct TensorPolicyInput {
   at::Tensor attention_received = {};  // (h, n) float64
   at::Tensor attention_queries = {};   // (h, n) int64
   at::Tensor window_sums = {};         // (h, n) float32
+  std::int64_t n_new_rows = 0;
+  at::Tensor window_queries = {};  // (h, G, w, head_dim)
+  at::Tensor window_weights = {};  // (h, G, w, n) float64
+  TensorMoments moments = {};      // (h, G, …)
+  const analysis::Rotation* rotation = nullptr;
+  int group_size = 1;
 
   std::int64_t n_heads() const { return keys.size(0); }
   std::int64_t n_rows() const { return keys.size(1); }
@@ -47,8 +54,16 @@ class TensorPolicy {
   virtual at::Tensor forced(const TensorPolicyInput& /*input*/) const { return {}; }
 };
 
-// The one that a policy's name and options describe; null for a policy of its user's own.
-std::unique_ptr<const TensorPolicy> tensor_policy(const analysis::PolicySpec& spec);
+// The first and the last rows of each head, as many as that at most, and no more than `budget`: (h, n) bool.
+at::Tensor first_rows(const TensorPolicyInput& input, std::int64_t n_first);
+at::Tensor recent_rows(const TensorPolicyInput& input, std::int64_t n_recent);
+
+// The one that does what a policy of the registry does; null for a policy of its user's own.
+std::unique_ptr<const TensorPolicy> tensor_policy(const analysis::Policy& policy);
+
+// Of those that look at queries, at ranges of other rows, or at a file of the policy's own; null for the
+// others.
+std::unique_ptr<const TensorPolicy> tensor_query_policy(const analysis::Policy& policy);
 
 // What analysis::select_rows makes of each head's scores, where they lie, and on its way to the host.
 class TensorSelection {
