@@ -6,7 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "capture/model/model.hpp"
 #include "capture/model/model_cache.hpp"
@@ -31,8 +34,27 @@ void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model) 
   settings["device"] = model.device;
 }
 
+namespace {
+
+std::string sha256_of_file(const std::string& path) {
+  Sha256 hash;
+  hash.add(read_text_file(path));
+  return hash.hex();
+}
+
+}  // namespace
+
+// The files that its options name count by what is in them.
 nlohmann::ordered_json policy_json(const analysis::PolicySpec& policy, std::uint64_t seed) {
-  return {{"name", policy.name}, {"options", analysis::with_defaults(policy, seed).options}};
+  const auto options = analysis::with_defaults(policy, seed).options;
+  nlohmann::ordered_json json{{"name", policy.name}, {"options", options}};
+  if (policy.name == "none" || policy.own != nullptr) return json;
+  const auto made = analysis::make_policy(policy, seed);
+  if (made->head_file() != analysis::HeadFile::kNone)
+    json["file_sha256"] = sha256_of_file(options.at("file"));
+  if (const std::string& split = made->slots().split_file; !split.empty())
+    json["split_sha256"] = sha256_of_file(split);
+  return json;
 }
 
 }  // namespace keyscope::results

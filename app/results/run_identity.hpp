@@ -36,9 +36,9 @@ void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model);
 namespace keyscope::results {
 
 // A policy with all that its results depend on: {"name": "sink", "options": {"first": "4"}}, options that it
-// was not given with their defaults.
+// was not given with their defaults; of files that options name, "file_sha256" and "split_sha256".
 //   seed: of the run, for policies that draw and were given none of their own
-//   throws UsageError on a name or an option that there is not
+//   throws UsageError on a name or an option that there is not, FileError on a file that cannot be read
 nlohmann::ordered_json policy_json(const analysis::PolicySpec& policy, std::uint64_t seed);
 
 }  // namespace keyscope::results

@@ -10,12 +10,13 @@
 
 namespace keyscope::capture {
 
+enum class HeadNumbers { kRows, kWeights };  // whole numbers from 1, numbers above 0
+
 // A number for every layer's KV heads, out of JSON that has one entry per layer: a number, or a list of one
 // per KV head.
 //   where: the file, which messages name
 //   returns (n_layers · n_kv_heads); what a layer's heads leave over repeats its last
 //   throws FileError naming the entry where it has another shape, or a number is none of the kind
-enum class HeadNumbers { kRows, kWeights };  // whole numbers from 1, numbers above 0
 std::vector<double> head_numbers(std::string_view json, const std::string& where, const ModelConfig& config,
                                  HeadNumbers kind);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -75,6 +76,22 @@ TEST(PolicyJson, NamesOptionsThatWereNotGiven) {
 TEST(PolicyJson, HasTheRunsSeedWhereThePolicyHasNone) {
   EXPECT_EQ(policy_json(analysis::parse_policy("random"), 7)["options"]["seed"], "7");
   EXPECT_EQ(policy_json(analysis::parse_policy("random:seed=3"), 7)["options"]["seed"], "3");
+}
+
+// Results under a list that has changed since are not continued.
+TEST(PolicyJson, NamesWhatItsFilesHold) {
+  const test::ScratchFolder folder;
+  const std::string file = folder.file("streams.json").string();
+  const auto said = [&](const std::string& text, const std::string& policy) {
+    std::ofstream(file) << text;
+    return policy_json(analysis::parse_policy(policy + file), 0);
+  };
+  for (const char* policy : {"duo:file=", "keydiff:split=file:"}) {
+    const auto before = said("[1, 0]", policy);
+    EXPECT_EQ(before, said("[1, 0]", policy));
+    EXPECT_NE(before, said("[0, 1]", policy));
+    EXPECT_EQ(before["options"], said("[0, 1]", policy)["options"]);
+  }
 }
 
 TEST(PolicyJson, RefusesWhatThereIsNot) { EXPECT_THROW(policy_json({"no-such", {}}, 0), UsageError); }

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/policies/registry.hpp"
 #include "base/errors.hpp"
 #include "capture/model/transformer.hpp"
 #include "tests/support/captured.hpp"
@@ -121,9 +122,11 @@ TEST(Cuda, EvictsTheSameRows) {
   const auto cpu = Model::load(folder.folder(), {.device = "cpu"});
   CaptureOptions options;
   options.prompt_ids = test::random_ids(61, 50);
-  const std::vector<std::string> policies{"keydiff", "tova",   "h2o",      "snapkv",   "l2norm", "cur",
-                                          "sink",    "random", "manifold", "leverage", "logdet"};
+  std::vector<std::string> policies{"keydiff:split=cake", "snapkv:granularity=layer", "keydiff:critical=on"};
+  for (const auto& entry : analysis::registered_policies())
+    if (entry.required.empty() && entry.name != "none") policies.push_back(entry.name);
   options.policies = test::policies(policies);
+  options.schedule = Schedule::kBlock;
   options.budget = 14;
   options.block_size = 9;
   const auto found = test::run_in_memory(*model, options).recording;
