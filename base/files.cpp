@@ -234,7 +234,7 @@ void note_mapping(const fs::path& path, std::span<const std::byte> bytes) {
   const std::lock_guard lock(guard);
   const auto free = std::ranges::find_if(mappings, [](const Mapping& each) { return each.first == nullptr; });
   if (free == mappings.end()) return;
-  const std::string name = path.string().substr(0, free->path.size() - 1);
+  const std::string name = terminal_text(path.string()).substr(0, free->path.size() - 1);
   std::memcpy(free->path.data(), name.c_str(), name.size() + 1);
   free->size = bytes.size();
   free->first = bytes.data();

@@ -190,6 +190,31 @@ std::string xml_text(std::string_view text) { return escape_markup(text, false);
 
 std::string html_text(std::string_view text) { return escape_markup(text, true); }
 
+namespace {
+
+// What a terminal obeys instead of showing it: control characters of both sets, and embeddings, overrides and
+// isolates of direction.
+bool is_obeyed(char32_t c) {
+  if (c == U'\n' || c == U'\t') return false;
+  return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+}  // namespace
+
+std::string terminal_text(std::string_view text) {
+  std::string safe;
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t c = next_code_point(text, at);
+    if (!is_obeyed(c))
+      append_utf8(safe, c);
+    else if (c < 0x100)
+      safe += fmt::format("\\x{:02x}", static_cast<std::uint32_t>(c));
+    else
+      safe += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));
+  }
+  return safe;
+}
+
 std::string base64_text(std::string_view bytes) {
   std::string base64((bytes.size() + 2) / 3 * 4 + 1, '\0');  // EVP_EncodeBlock ends it with a zero
   const int length =

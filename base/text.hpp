@@ -1,13 +1,16 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/errors.hpp"
 
@@ -82,6 +85,20 @@ std::string xml_text(std::string_view text);
 // Any bytes as the text of an HTML page, also inside a quoted attribute: as above, quotes become entities
 // too, and every control character a space.
 std::string html_text(std::string_view text);
+
+// Any bytes as a terminal may be sent them: control characters and those that turn the direction of text
+// become visible, as "\x1b" and "\u202e", and what is no UTF-8 becomes U+FFFD; line ends and tabs stay.
+std::string terminal_text(std::string_view text);
+
+// A list as a message shows it: "1, 2, 3", and of a long one the first entries and how many more there are.
+template <typename Entries>
+std::string shown_list(const Entries& entries, std::string_view between = ", ") {
+  constexpr std::size_t kMost = 32;
+  const std::size_t n = std::size(entries);
+  const auto end = std::next(std::begin(entries), static_cast<std::ptrdiff_t>(std::min(n, kMost)));
+  std::string text = fmt::format("{}", fmt::join(std::begin(entries), end, between));
+  return n > kMost ? fmt::format("{}{}… and {} more", text, between, n - kMost) : text;
+}
 
 // Bytes as base64 (RFC 4648), on one line, padded.
 std::string base64_text(std::string_view bytes);

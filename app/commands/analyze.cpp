@@ -163,23 +163,21 @@ void print_sinks(const measures::RunMeasures& run) {
   for (const auto& head : run.heads)
     if (head.learned_sink_share) layers[head.layer].push_back(head);
   if (layers.empty()) return;
-  fmt::print("\n{}: attention that went to learned sinks, and measures without them\n{:<10}{}{}{}{}\n",
-             run.run, "  layer", heading("sinks took"), heading("spearman"), heading("given pos."),
-             heading("mass kept"));
+  say("\n{}: attention that went to learned sinks, and measures without them\n{:<10}{}{}{}{}\n", run.run,
+      "  layer", heading("sinks took"), heading("spearman"), heading("given pos."), heading("mass kept"));
   for (const auto& [layer, heads] : layers) {
     const auto mean = [&](Measure measure) { return measures::mean_over_heads(heads, measure); };
-    fmt::print("  {:<8}{}{}{}{}\n", layer, share_cell(mean(&HeadMeasures::learned_sink_share)),
-               number_cell(mean(&HeadMeasures::spearman_without_sinks), 3),
-               number_cell(mean(&HeadMeasures::spearman_given_position_without_sinks), 3),
-               share_cell(mean(&HeadMeasures::attention_mass_kept_without_sinks)));
+    say("  {:<8}{}{}{}{}\n", layer, share_cell(mean(&HeadMeasures::learned_sink_share)),
+        number_cell(mean(&HeadMeasures::spearman_without_sinks), 3),
+        number_cell(mean(&HeadMeasures::spearman_given_position_without_sinks), 3),
+        share_cell(mean(&HeadMeasures::attention_mass_kept_without_sinks)));
   }
 }
 
 // How the layers' routers spread the prompt, and whether distinctive keys go to the same experts.
 void print_routers(const measures::RunMeasures& run) {
   if (run.routers.empty()) return;
-  fmt::print(
-      "\n{}: experts; ε² and p (the least over KV heads): whether distinctive keys go to the same ones\n"
+  say("\n{}: experts; ε² and p (the least over KV heads): whether distinctive keys go to the same ones\n"
       "{:<10}{}{}{}{}{}{}\n",
       run.run, "  layer", heading("experts"), heading("idle"), heading("load Gini"), heading("entropy"),
       heading("ε²"), heading("least p"));
@@ -191,12 +189,11 @@ void print_routers(const measures::RunMeasures& run) {
         heads.push_back(head);
         if (head.expert_p_value) least_p = std::min(least_p.value_or(1), *head.expert_p_value);
       }
-    fmt::print("  {:<8}{:>{}}{:>{}}{}{}{}{}\n", router.layer,
-               fmt::format("{} of {}", router.experts_per_token, router.n_experts), kColumnWidth,
-               router.n_idle, kColumnWidth, number_cell(router.load_gini, 3),
-               number_cell(router.router_entropy_nats, 2),
-               number_cell(measures::mean_over_heads(heads, &HeadMeasures::expert_epsilon_squared), 3),
-               number_cell(least_p, 3));
+    say("  {:<8}{:>{}}{:>{}}{}{}{}{}\n", router.layer,
+        fmt::format("{} of {}", router.experts_per_token, router.n_experts), kColumnWidth, router.n_idle,
+        kColumnWidth, number_cell(router.load_gini, 3), number_cell(router.router_entropy_nats, 2),
+        number_cell(measures::mean_over_heads(heads, &HeadMeasures::expert_epsilon_squared), 3),
+        number_cell(least_p, 3));
   }
 }
 
@@ -208,24 +205,24 @@ std::map<int, std::vector<HeadMeasures>> by_layer(const measures::RunMeasures& r
 
 void print_layers(const measures::RunMeasures& run, bool evicts) {
   const std::map<int, std::vector<HeadMeasures>> layers = by_layer(run);
-  fmt::print("\n{}\n{:<10}", run.run, "  layer");
-  for (const auto& column : kLayerColumns) fmt::print("{}", heading(column.title));
-  fmt::print("{}\n", evicts ? "" : "  spearman by head");
+  say("\n{}\n{:<10}", run.run, "  layer");
+  for (const auto& column : kLayerColumns) say("{}", heading(column.title));
+  say("{}\n", evicts ? "" : "  spearman by head");
   for (const auto& [layer, heads] : layers) {
-    fmt::print("  {:<8}", layer);
+    say("  {:<8}", layer);
     for (const auto& column : kLayerColumns) {
       const auto mean = measures::mean_over_heads(heads, column.measure);
-      fmt::print("{}", evicts && column.hypothesis ? biased_cell()
-                       : column.share              ? share_cell(mean)
-                                                   : number_cell(mean, column.decimals));
+      say("{}", evicts && column.hypothesis ? biased_cell()
+                : column.share              ? share_cell(mean)
+                                            : number_cell(mean, column.decimals));
     }
     if (evicts) {
-      fmt::print("\n");
+      say("\n");
       continue;
     }
     std::vector<std::optional<double>> correlations;
     for (const auto& head : heads) correlations.push_back(head.spearman);
-    fmt::print("  {}\n", sparkline(correlations, -1, 1));
+    say("  {}\n", sparkline(correlations, -1, 1));
   }
 }
 
@@ -248,24 +245,24 @@ std::string bytes_of(const measures::RunMeasures& run, std::optional<std::int64_
 void print_quantised(const recording::RecordingInfo& info, const measures::RunMeasures& run) {
   const int index = info.run_index(run.run), partner = measures::unquantised_run(info, index);
   const analysis::CacheFormat& format = info.runs[index].plan.cache_format;
-  fmt::print("\n{}: cache rounded to {}, scales by {}: {} as held, {} packed\n", run.run,
-             analysis::cache_dtype_name(format.dtype), analysis::cache_scales_name(format.scales),
-             bytes_of(run, &HeadMeasures::held_bytes), bytes_of(run, &HeadMeasures::packed_bytes));
+  say("\n{}: cache rounded to {}, scales by {}: {} as held, {} packed\n", run.run,
+      analysis::cache_dtype_name(format.dtype), analysis::cache_scales_name(format.scales),
+      bytes_of(run, &HeadMeasures::held_bytes), bytes_of(run, &HeadMeasures::packed_bytes));
   if (partner < 0) {
-    fmt::print("  no run without quantisation to compare with: capture --cache-dtype model,{}\n",
-               analysis::cache_dtype_name(format.dtype));
+    say("  no run without quantisation to compare with: capture --cache-dtype model,{}\n",
+        analysis::cache_dtype_name(format.dtype));
     return;
   }
-  fmt::print("{:<10}", "  layer");
-  for (const auto& column : kQuantisedColumns) fmt::print("{}", heading(column.title));
-  fmt::print("  against {}\n", info.runs[partner].plan.name);
+  say("{:<10}", "  layer");
+  for (const auto& column : kQuantisedColumns) say("{}", heading(column.title));
+  say("  against {}\n", info.runs[partner].plan.name);
   for (const auto& [layer, heads] : by_layer(run)) {
-    fmt::print("  {:<8}", layer);
+    say("  {:<8}", layer);
     for (const auto& column : kQuantisedColumns) {
       const auto mean = measures::mean_over_heads(heads, column.measure);
-      fmt::print("{}", column.share ? share_cell(mean, column.decimals) : number_cell(mean, column.decimals));
+      say("{}", column.share ? share_cell(mean, column.decimals) : number_cell(mean, column.decimals));
     }
-    fmt::print("\n");
+    say("\n");
   }
 }
 
@@ -278,11 +275,11 @@ void print_replay_notes(const recording::RecordingInfo& info,
     if (plan.replayed) (plan.oracle ? oracles : exact).push_back(run.run);
   }
   if (!exact.empty())
-    fmt::print("\nreplayed, exact in layer {}, above it on full-cache keys: {}\n", replay::exact_layer(info),
-               fmt::join(exact, ", "));
+    say("\nreplayed, exact in layer {}, above it on full-cache keys: {}\n", replay::exact_layer(info),
+        fmt::join(exact, ", "));
   if (!oracles.empty())
-    fmt::print("\nreplayed on full-cache keys by oracles, scored by the attention of the whole prompt: {}\n",
-               fmt::join(oracles, ", "));
+    say("\nreplayed on full-cache keys by oracles, scored by the attention of the whole prompt: {}\n",
+        fmt::join(oracles, ", "));
 }
 
 // What tells runs of one policy apart: the names alone, "keydiff-2", do not say.
@@ -293,7 +290,7 @@ void print_run_labels(const recording::RecordingInfo& info, const std::vector<me
     const std::string label = figures::run_label(info, info.run_index(run.run));
     if (label != run.run) key += fmt::format("{:<{}}{}\n", run.run, width, label);
   }
-  if (!key.empty()) fmt::print("\n{}", key);
+  if (!key.empty()) say("\n{}", key);
 }
 
 }  // namespace
@@ -301,26 +298,24 @@ void print_run_labels(const recording::RecordingInfo& info, const std::vector<me
 void print_run_summary(const recording::RecordingInfo& info, const std::vector<measures::RunMeasures>& runs) {
   std::size_t width = 8;
   for (const auto& run : runs) width = std::max(width, run.run.size() + 2);
-  fmt::print("{:<{}}{}{}{}{}{}{}\n", "policy", width, heading("budget"), heading("spearman"),
-             heading("log volume"), heading("mass kept"), heading("top-1 same"), heading("KL nats"));
+  say("{:<{}}{}{}{}{}{}{}\n", "policy", width, heading("budget"), heading("spearman"), heading("log volume"),
+      heading("mass kept"), heading("top-1 same"), heading("KL nats"));
   for (const auto& run : runs) {
     const auto& plan = info.runs[info.run_index(run.run)].plan;
-    fmt::print("{:<{}}{:>{}}{}{}{}{}{}\n", run.run, width,
-               plan.budget > 0 ? std::to_string(plan.budget) : std::string("all"), kColumnWidth,
-               plan.policy == "none"
-                   ? number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::spearman), 3)
-                   : biased_cell(),
-               number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::log_volume_nats), 2),
-               share_cell(measures::mean_over_heads(run.heads, &HeadMeasures::attention_mass_kept)),
-               share_cell(run.top1_agreement), number_cell(run.kl_nats, 4));
+    say("{:<{}}{:>{}}{}{}{}{}{}\n", run.run, width,
+        plan.budget > 0 ? std::to_string(plan.budget) : std::string("all"), kColumnWidth,
+        plan.policy == "none" ? number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::spearman), 3)
+                              : biased_cell(),
+        number_cell(measures::mean_over_heads(run.heads, &HeadMeasures::log_volume_nats), 2),
+        share_cell(measures::mean_over_heads(run.heads, &HeadMeasures::attention_mass_kept)),
+        share_cell(run.top1_agreement), number_cell(run.kl_nats, 4));
   }
   print_run_labels(info, runs, width);
   const auto evicts = [&](const auto& run) {
     return info.runs[info.run_index(run.run)].plan.policy != "none";
   };
   if (std::ranges::any_of(runs, evicts))
-    fmt::print(
-        "\nSpearman's ρ is of none alone. Of a run that evicts it is biased: tokens that went early were "
+    say("\nSpearman's ρ is of none alone. Of a run that evicts it is biased: tokens that went early were "
         "seen by\n"
         "few queries, the nearest ones, so that their attention per query is inflated.\n");
 }
@@ -332,12 +327,12 @@ void print_measures(const recording::RecordingInfo& info, const std::vector<meas
       layers.insert(head.layer);
       kv_heads.insert(head.kv_head);
     }
-  fmt::print("{}: {} tokens, means over {} and {}{}\n\n", info.model.name, info.n_prompt(),
-             counted(std::ssize(layers), "layer"), counted(std::ssize(kv_heads), "KV head"),
-             info.complete ? "" : " (the capture was cut short)");
+  say("{}: {} tokens, means over {} and {}{}\n\n", info.model.name, info.n_prompt(),
+      counted(std::ssize(layers), "layer"), counted(std::ssize(kv_heads), "KV head"),
+      info.complete ? "" : " (the capture was cut short)");
   if (!info.keyless_layers.empty())
-    fmt::print("Left out, because they have no keys (their mixers are recurrent): layer{} {}\n\n",
-               info.keyless_layers.size() == 1 ? "" : "s", fmt::join(info.keyless_layers, ", "));
+    say("Left out, because they have no keys (their mixers are recurrent): layer{} {}\n\n",
+        info.keyless_layers.size() == 1 ? "" : "s", fmt::join(info.keyless_layers, ", "));
   print_run_summary(info, runs);
   print_replay_notes(info, runs);
   for (const auto& run : runs)

@@ -234,7 +234,7 @@ void write_figure(const benchmarks::Benchmark& benchmark, const std::optional<ca
 void write_benchmark(const benchmarks::Benchmark& benchmark,
                      const std::optional<capture::ModelConfig>& config, const BenchOutputs& outputs) {
   if (!outputs.json.is_stdout())
-    fmt::print("{}\n{}{}", bench_setting(benchmark), bench_table(benchmark), ratio_notes(benchmark));
+    say("{}\n{}{}", bench_setting(benchmark), bench_table(benchmark), ratio_notes(benchmark));
   if (outputs.json.given()) write_json(outputs.json, benchmarks::benchmark_json(benchmark));
   if (!outputs.out.empty()) write_figure(benchmark, config, outputs);
 }

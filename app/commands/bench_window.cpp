@@ -111,18 +111,17 @@ nlohmann::ordered_json live_json(const LiveArguments& arguments, const LiveResul
 }
 
 void print_live(const LiveResult& result, const benchmarks::PairedRatio& ratio) {
-  fmt::print("{:<16}{:>10}{:>10}{:>10}\n", "", "median s", "least", "most");
+  say("{:<16}{:>10}{:>10}{:>10}\n", "", "median s", "least", "most");
   for (const auto& [name, times] :
        {std::pair{"alone", &result.times.alone}, std::pair{"in the window", &result.times.in_window}}) {
     const Spread seconds = benchmarks::spread_of(*times).value();
-    fmt::print("{:<16}{:>10.3f}{:>10.3f}{:>10.3f}\n", name, seconds.median, seconds.least, seconds.most);
+    say("{:<16}{:>10.3f}{:>10.3f}{:>10.3f}\n", name, seconds.median, seconds.least, seconds.most);
   }
   if (ratio.told())
-    fmt::print("the window adds {} %: median of {} and its {:.0f} % interval\n",
-               benchmarks::excess_text(ratio), counted(ratio.n_rounds, "round"),
-               100 * benchmarks::kRatioConfidence);
+    say("the window adds {} %: median of {} and its {:.0f} % interval\n", benchmarks::excess_text(ratio),
+        counted(ratio.n_rounds, "round"), 100 * benchmarks::kRatioConfidence);
   else
-    fmt::print("what the window adds cannot be told: {}\n", ratio.doubt);
+    say("what the window adds cannot be told: {}\n", ratio.doubt);
 }
 
 void run_live(const LiveArguments& arguments) {
@@ -214,12 +213,12 @@ ViewTimes measure_view(const BenchViewArguments& arguments) {
 }
 
 void print(const BenchViewArguments& arguments, const ViewTimes& times) {
-  fmt::print("{}, view {}, {} pixels; opened and drawn in {:.0f} ms\n", arguments.file,
-             view_name(arguments.view), arguments.window.size, times.opened_ms);
-  fmt::print("{:<8}{:>8}{:>12}{:>10}{:>12}\n", "gesture", "frames", "median ms", "p99 ms", "per second");
+  say("{}, view {}, {} pixels; opened and drawn in {:.0f} ms\n", arguments.file, view_name(arguments.view),
+      arguments.window.size, times.opened_ms);
+  say("{:<8}{:>8}{:>12}{:>10}{:>12}\n", "gesture", "frames", "median ms", "p99 ms", "per second");
   for (const GestureTimes& gesture : times.gestures)
-    fmt::print("{:<8}{:>8}{:>12.2f}{:>10.2f}{:>12.1f}\n", name_of(gesture.gesture), gesture.ms.size(),
-               gesture.median_ms(), gesture.p99_ms(), gesture.per_second());
+    say("{:<8}{:>8}{:>12.2f}{:>10.2f}{:>12.1f}\n", name_of(gesture.gesture), gesture.ms.size(),
+        gesture.median_ms(), gesture.p99_ms(), gesture.per_second());
 }
 
 nlohmann::ordered_json view_json(const BenchViewArguments& arguments, const ViewTimes& times) {

@@ -161,8 +161,7 @@ void run_filters(const FilterArguments& arguments) {
   if (arguments.out.is_stdout()) return;
   std::int64_t n_queries = 0;
   for (const QuerySource& source : sources) n_queries += source.n_queries();
-  fmt::print(
-      "{}: filters of {}, from {} of each query head in {}; {:.0f} % of the queries' squared lengths "
+  say("{}: filters of {}, from {} of each query head in {}; {:.0f} % of the queries' squared lengths "
       "lie along their head's direction\n",
       arguments.out.path, counted(maker.n_heads(), "KV head"),
       n_queries == 1 ? "1 query" : format_count(n_queries) + " queries",

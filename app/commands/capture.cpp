@@ -41,10 +41,10 @@ void print_cache_bytes(const capture::Model& model, const recording::RecordPlan&
   for (std::size_t run = 0; run < plan.runs.size(); ++run) {
     const analysis::CacheFormat& format = plan.runs[run].cache_format;
     if (!format.quantises()) continue;
-    fmt::print(stderr, "{}: keys and values of {} in {}, rounded to {} with scales by {}; packed, {}\n",
-               outcomes[run].name, bytes_text(outcomes[run].held_bytes), model.dtype_name(),
-               analysis::cache_dtype_name(format.dtype), analysis::cache_scales_name(format.scales),
-               bytes_text(outcomes[run].packed_bytes));
+    say(stderr, "{}: keys and values of {} in {}, rounded to {} with scales by {}; packed, {}\n",
+        outcomes[run].name, bytes_text(outcomes[run].held_bytes), model.dtype_name(),
+        analysis::cache_dtype_name(format.dtype), analysis::cache_scales_name(format.scales),
+        bytes_text(outcomes[run].packed_bytes));
   }
 }
 
@@ -135,14 +135,14 @@ void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
   const capture::CaptureEstimate estimate = capture::estimate_capture(model, plan);
   if (!quiet) {
     const bool streamed = model.residency() == capture::Residency::kStreamed;
-    fmt::print(stderr, "{}: {} layers, {} query / {}{} KV heads of {}, {} on {}{}\n", plan.model.name,
-               plan.model.n_layers, plan.model.n_heads, plan.model.layer_heads.empty() ? "" : "up to ",
-               plan.model.n_kv_heads, plan.model.head_dim, model.dtype_name(), model.device_name(),
-               streamed ? "; weights do not fit into memory, layers are streamed from disk" : "");
-    fmt::print(stderr, "{}, {}, blocks of {}; estimated {} of disk, {} of memory, {}\n",
-               counted(plan.n_prompt(), "prompt token"), counted(std::ssize(plan.runs), "run"),
-               plan.runs.front().block_size, bytes_text(estimate.disk_bytes),
-               bytes_text(estimate.weight_bytes + estimate.cache_bytes), duration_text(estimate.seconds));
+    say(stderr, "{}: {} layers, {} query / {}{} KV heads of {}, {} on {}{}\n", plan.model.name,
+        plan.model.n_layers, plan.model.n_heads, plan.model.layer_heads.empty() ? "" : "up to ",
+        plan.model.n_kv_heads, plan.model.head_dim, model.dtype_name(), model.device_name(),
+        streamed ? "; weights do not fit into memory, layers are streamed from disk" : "");
+    say(stderr, "{}, {}, blocks of {}; estimated {} of disk, {} of memory, {}\n",
+        counted(plan.n_prompt(), "prompt token"), counted(std::ssize(plan.runs), "run"),
+        plan.runs.front().block_size, bytes_text(estimate.disk_bytes),
+        bytes_text(estimate.weight_bytes + estimate.cache_bytes), duration_text(estimate.seconds));
   }
   if (!out.empty()) check_disk(out, estimate.disk_bytes);
 }

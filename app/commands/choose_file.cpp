@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app/commands/commands.hpp"
+#include "app/commands/console.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::commands {
@@ -132,7 +133,7 @@ Answer ask(const ChooseFileArguments& arguments) {
 void run_choose_file(const ChooseFileArguments& arguments) {
   const Answer answer = ask(arguments);
   if (!answer.chosen) throw Cancelled("nothing was chosen");
-  fmt::print("{}\n", answer.path);
+  say_exactly(fmt::format("{}\n", answer.path));
 }
 
 }  // namespace

@@ -78,19 +78,19 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
       app.exit(error);  // prints what was asked for: help, the version
       return 0;
     }
-    fmt::print(stderr, "keyscope: {}\n{}", error.what(), hint(app));
+    say(stderr, "keyscope: {}\n{}", error.what(), hint(app));
     return kWrongUsage;
   } catch (const Cancelled& error) {
-    fmt::print(stderr, "keyscope: {}\n", error.what());
+    say(stderr, "keyscope: {}\n", error.what());
     return kInterrupted;
   } catch (const UsageError& error) {
-    fmt::print(stderr, "keyscope: {}\n", error.what());
+    say(stderr, "keyscope: {}\n", error.what());
     return kWrongUsage;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "keyscope: memory ran out; try fewer tokens, fewer --layers or a smaller --block\n");
+    say(stderr, "keyscope: memory ran out; try fewer tokens, fewer --layers or a smaller --block\n");
     return kFailed;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "keyscope: {}\n", error.what());
+    say(stderr, "keyscope: {}\n", error.what());
     return kFailed;
   }
 }

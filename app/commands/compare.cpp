@@ -36,14 +36,13 @@ std::string remark(const measures::DatasetDifference& found) {
 }
 
 void print_difference(const measures::RecordingDifference& difference) {
-  for (const std::string& sentence : difference.structure) fmt::print("{}\n", sentence);
-  if (!difference.structure.empty()) fmt::print("\n");
-  fmt::print("{:<24}{:<20}{:>10}{:>8}{:>16}{:>16}\n", "run", "dataset", "different", "close", "largest |a-b|",
-             "largest value");
+  for (const std::string& sentence : difference.structure) say("{}\n", sentence);
+  if (!difference.structure.empty()) say("\n");
+  say("{:<24}{:<20}{:>10}{:>8}{:>16}{:>16}\n", "run", "dataset", "different", "close", "largest |a-b|",
+      "largest value");
   for (const auto& found : difference.datasets)
-    fmt::print("{:<24}{:<20}{:>10}{:>8}{:>16.3g}{:>16.3g}{}\n", place(found), found.dataset,
-               found.n_different, found.n_close_calls, found.largest_difference, found.largest_value,
-               remark(found));
+    say("{:<24}{:<20}{:>10}{:>8}{:>16.3g}{:>16.3g}{}\n", place(found), found.dataset, found.n_different,
+        found.n_close_calls, found.largest_difference, found.largest_value, remark(found));
 }
 
 Json difference_json(const measures::RecordingDifference& difference) {

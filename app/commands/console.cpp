@@ -40,6 +40,18 @@ std::string draw_bar(double share) {
 
 }  // namespace
 
+void say_text(std::FILE* to, std::string_view text) {
+  const std::string safe = terminal_text(text);
+  std::fwrite(safe.data(), 1, safe.size(), to);  // what is lost of stdout is told at the end
+}
+
+void say_exactly(std::string_view text) {
+  std::string safe;
+  if (isatty(STDOUT_FILENO) != 0) text = safe = terminal_text(text);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    throw FileError("standard output: could not be written");
+}
+
 Progress::Progress(std::string unit, bool quiet)
     : unit_(std::move(unit)), visible_(!quiet && isatty(STDERR_FILENO) != 0) {}
 
@@ -57,7 +69,7 @@ void Progress::update(std::int64_t done, std::int64_t total, std::string_view la
   const std::string left =
       rate > 0 ? duration_text(static_cast<double>(total - done) / rate) + " left" : std::string("…");
   fmt::print(stderr, "\r\033[K{} {:3.0f} %  {}/{} {}  {:.0f}/s  {}  {}", draw_bar(share), 100 * share, done,
-             total, unit_, rate, left, label);
+             total, unit_, rate, left, terminal_text(label));
   std::fflush(stderr);
   drawn_ = true;
 }
@@ -149,10 +161,7 @@ void write_text(const JsonTarget& target, const std::string& text) {
 
 void write_text(const JsonTarget& target, const std::function<void(const WriteText&)>& write_all) {
   if (target.is_stdout()) {
-    write_all([](std::string_view text) {
-      if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
-        throw FileError("standard output: could not be written");
-    });
+    write_all(say_exactly);
     if (std::fflush(stdout) != 0) throw FileError("standard output: could not be written");
     return;
   }

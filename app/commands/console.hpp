@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -9,13 +10,31 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include "capture/model/model.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::commands {
+
+// What people read of a command, on stdout or `to`, as fmt::print has it: names and texts out of files cannot
+// make the terminal do anything (terminal_text).
+void say_text(std::FILE* to, std::string_view text);
+template <typename... Values>
+void say(fmt::format_string<Values...> format, Values&&... values) {
+  say_text(stdout, fmt::format(format, std::forward<Values>(values)...));
+}
+template <typename... Values>
+void say(std::FILE* to, fmt::format_string<Values...> format, Values&&... values) {
+  say_text(to, fmt::format(format, std::forward<Values>(values)...));
+}
+
+// What programs read, on stdout: byte for byte, but where a terminal would be sent it.
+//   throws FileError where it cannot be written
+void say_exactly(std::string_view text);
 
 // One line on stderr that says how far a long job is, its rate and the time left. Draws nothing where stderr
 // is not a terminal, or when `quiet`. Safe from any thread.

@@ -140,15 +140,14 @@ std::vector<measures::RunMeasures> analyze_demo(const recording::Recording& reco
 }
 
 void print_answers(const recording::RecordingInfo& info, const std::string& expected) {
-  fmt::print(
-      "\nThe question at the end of the text has one right answer, {}. What each policy's cache still "
+  say("\nThe question at the end of the text has one right answer, {}. What each policy's cache still "
       "knows:\n",
       expected);
   for (const auto& run : info.runs) {
     std::string answer = run.generated.text;
     const bool right = measures::is_answered(run.generated, expected);
     answer.erase(std::min(answer.find('\n'), answer.size()));
-    fmt::print("  {:<10}{:<16}{}\n", run.plan.name, answer, right ? "right" : "wrong");
+    say("  {:<10}{:<16}{}\n", run.plan.name, answer, right ? "right" : "wrong");
   }
 }
 
@@ -170,21 +169,21 @@ void run_demo(const DemoArguments& arguments) {
   const auto recording = recording::open_recording(recording_path.string());
   const auto info = recording->info();
   const auto runs = analyze_demo(*recording, arguments.quiet);
-  fmt::print("{}: {} tokens of {}, blocks of {}; means over {} layers and {}\n\n", info->model.name,
-             info->n_prompt(), prompt.file.filename().string(), kBlock, info->layers.size(),
-             figures::describe_kv_heads(*info));
+  say("{}: {} tokens of {}, blocks of {}; means over {} layers and {}\n\n", info->model.name,
+      info->n_prompt(), prompt.file.filename().string(), kBlock, info->layers.size(),
+      figures::describe_kv_heads(*info));
   print_run_summary(*info, runs);
   print_answers(*info, prompt.expected);
 
   const HeadChoice head = most_telling_head(runs);
   const auto files = write_demo_figures(*recording, head, out);
-  fmt::print("\nRecording  {}\n", recording_path.string());
-  for (const auto& file : files) fmt::print("Figure     {}\n", file.string());
+  say("\nRecording  {}\n", recording_path.string());
+  for (const auto& file : files) say("Figure     {}\n", file.string());
   std::fflush(stdout);
 
   if (arguments.no_window) return;
   if (!window::has_display()) {
-    fmt::print(stderr, "No display, so no window; on a desktop: keyscope view {}\n", recording_path.string());
+    say(stderr, "No display, so no window; on a desktop: keyscope view {}\n", recording_path.string());
     return;
   }
   window::WindowRequest request;

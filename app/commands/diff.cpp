@@ -64,22 +64,22 @@ void print_differing_tokens(const recording::RecordingInfo& info, const PolicyDi
   double lost = 0;
   for (const DifferingToken& token : difference.tokens)
     if (token.kept_by == by) ++n, lost += token.afterwards.value_or(0);
-  fmt::print("\n{}: {}", title, counted(static_cast<std::int64_t>(n), "token"));
-  if (difference.missing.empty()) fmt::print(", which would still have received {:.4g} in all", lost);
-  fmt::print("\n");
+  say("\n{}: {}", title, counted(static_cast<std::int64_t>(n), "token"));
+  if (difference.missing.empty()) say(", which would still have received {:.4g} in all", lost);
+  say("\n");
   if (n == 0) return;
-  fmt::print("{:>9}  {:<20}{:>7}{:>10}{:>12}{:>12}\n", "position", "token", "heads", "block", "received",
-             "afterwards");
+  say("{:>9}  {:<20}{:>7}{:>10}{:>12}{:>12}\n", "position", "token", "heads", "block", "received",
+      "afterwards");
   std::size_t shown = 0;
   for (const DifferingToken& token : difference.tokens) {
     if (token.kept_by != by) continue;
     if (shown++ == most) break;
-    fmt::print("{:>9}  {:<20}{:>7}{:>10}{}{}\n", token.position,
-               figures::token_label(measures::token_bytes(info, a, token.position)), token.n_heads,
-               token.evicted_at ? std::to_string(*token.evicted_at) : "–", number_column(token.received),
-               number_column(token.afterwards));
+    say("{:>9}  {:<20}{:>7}{:>10}{}{}\n", token.position,
+        figures::token_label(measures::token_bytes(info, a, token.position)), token.n_heads,
+        token.evicted_at ? std::to_string(*token.evicted_at) : "–", number_column(token.received),
+        number_column(token.afterwards));
   }
-  if (n > most) fmt::print("{:>9}  … and {} more: --most, --csv, --json\n", "", n - most);
+  if (n > most) say("{:>9}  … and {} more: --most, --csv, --json\n", "", n - most);
 }
 
 Json row_json(const recording::RecordingInfo& info, const measures::DifferingRow& row, int a,
@@ -142,16 +142,14 @@ void run_diff(const DiffArguments& arguments) {
   progress.clear();
   if (!arguments.json.is_stdout() && !arguments.csv.is_stdout()) {
     const std::string &name_a = arguments.runs[0], &name_b = arguments.runs[1];
-    fmt::print("After block {}, {} seen, {}: both keep {}, only {} {}, only {} {}, neither {}\n",
-               difference.block, counted(difference.n_seen, "token"), counted(std::ssize(heads), "head"),
-               difference.n_both, name_a, difference.n_only_a, name_b, difference.n_only_b,
-               difference.n_neither);
+    say("After block {}, {} seen, {}: both keep {}, only {} {}, only {} {}, neither {}\n", difference.block,
+        counted(difference.n_seen, "token"), counted(std::ssize(heads), "head"), difference.n_both, name_a,
+        difference.n_only_a, name_b, difference.n_only_b, difference.n_neither);
     print_differing_tokens(*info, difference, a, KeptBy::kOnlyA,
                            fmt::format("{} kept, {} lost", name_a, name_b), arguments.most);
     print_differing_tokens(*info, difference, a, KeptBy::kOnlyB,
                            fmt::format("{} kept, {} lost", name_b, name_a), arguments.most);
-    fmt::print(
-        "\n{}\n",
+    say("\n{}\n",
         difference.missing.empty()
             ? "Attention is that of the run none: up to the eviction, and from there to the prompt's end."
             : "What was lost is not known: " + difference.missing + ".");

@@ -174,8 +174,7 @@ void print_plan(const evaluation::Settings& settings, const EvalExamples& asked,
     least = std::min(least, std::ssize(example.prompt_ids));
     most = std::max(most, std::ssize(example.prompt_ids));
   }
-  fmt::print(
-      "{} examples of {} to {} tokens in {} settings: {} results, {} of them from before; at most {} tokens "
+  say("{} examples of {} to {} tokens in {} settings: {} results, {} of them from before; at most {} tokens "
       "to run, less what prompts share.\n",
       count(std::ssize(asked.examples)), count(least), count(most),
       count(std::ssize(evaluation::grid_of(settings))), count(plan.n_results), count(plan.n_earlier),
@@ -197,11 +196,11 @@ evaluation::Evaluation evaluate(const EvalOptions& options, const capture::Model
 
 void print_notes(const evaluation::Settings& settings, const EvalExamples& asked) {
   if (const analysis::CacheFormat& format = settings.cache_format; format.quantises())
-    fmt::print("Caches, the full one's too, hold rows as {}, scales by {}.\n",
-               analysis::cache_dtype_name(format.dtype), analysis::cache_scales_name(format.scales));
-  for (const std::string& note : asked.notes) fmt::print("{}\n", note);
-  for (const std::string& row : asked.bad_rows) fmt::print("Skipped: {}\n", row);
-  if (!asked.bad_rows.empty()) fmt::print("Rows skipped: {}.\n", asked.bad_rows.size());
+    say("Caches, the full one's too, hold rows as {}, scales by {}.\n",
+        analysis::cache_dtype_name(format.dtype), analysis::cache_scales_name(format.scales));
+  for (const std::string& note : asked.notes) say("{}\n", note);
+  for (const std::string& row : asked.bad_rows) say("Skipped: {}\n", row);
+  if (!asked.bad_rows.empty()) say("Rows skipped: {}.\n", asked.bad_rows.size());
 }
 
 // What became of the evidence, of every task in which something is answered and compared.
@@ -322,7 +321,7 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   const JsonTarget json = options.json_target();
   if (!json.is_stdout()) {
     print_notes(settings, asked);
-    fmt::print("{}{}{}", report.table, study.summary(), cost_line(evaluation));
+    say("{}{}{}", report.table, study.summary(), cost_line(evaluation));
   }
   const Json cost = evaluation::cost_json(evaluation);
   if (folder) {
@@ -332,8 +331,8 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   write_asked_figures(options, report.figures, origin);
   if (options.record > 0)
     if (const std::int64_t n = record_examples(options, *model, outcome, *folder); !json.is_stdout())
-      fmt::print("{} recorded; keyscope view {} opens them where the evidence went.\n", counted(n, "example"),
-                 quote_word(options.out));
+      say("{} recorded; keyscope view {} opens them where the evidence went.\n", counted(n, "example"),
+          quote_word(options.out));
   if (!json.given()) return;
   report.json["cost"] = cost;
   write_json(json, report.json);

@@ -88,7 +88,7 @@ std::vector<std::string> chosen_names(const RecordingInfo& info, const ExportArg
     if (figures::is_recorded(info, name))
       names.emplace_back(name);
     else
-      fmt::print(stderr, "keyscope: figure '{}' is left out: what it is made of was not recorded\n", name);
+      say(stderr, "keyscope: figure '{}' is left out: what it is made of was not recorded\n", name);
   }
   if (names.empty())
     throw FileError(fmt::format("{}: neither keys nor attention were recorded, so there is nothing to draw",
@@ -174,7 +174,7 @@ void write_page(const ExportArguments& arguments, const CLI::App& command) {
     page.main_run = std::ranges::find(runs, evicting.front()) - runs.begin();
   const std::string html = figures::view_page(page);
   write_file(arguments.html, html, arguments.force);
-  if (!arguments.quiet) fmt::print(stderr, "{}: {}\n", arguments.html, bytes_text(std::ssize(html)));
+  if (!arguments.quiet) say(stderr, "{}: {}\n", arguments.html, bytes_text(std::ssize(html)));
 }
 
 void run_export(const ExportArguments& arguments, const CLI::App& command) {
@@ -206,7 +206,7 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
       return figures::build_figure(*recording, requests[i]);
     } catch (const figures::NothingToDraw& why) {
       if (!arguments.names.empty()) throw;
-      fmt::print(stderr, "keyscope: figure '{}' is left out: {}\n", requests[i].name, why.what());
+      say(stderr, "keyscope: figure '{}' is left out: {}\n", requests[i].name, why.what());
       return std::nullopt;
     }
   };
@@ -224,7 +224,7 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
                                      make_filter<Made, void>(filter_mode::serial_in_order, write));
   writer.finish();
   progress.clear();
-  if (!arguments.quiet) fmt::print(stderr, "{}: {} figures\n", arguments.out, n_written);
+  if (!arguments.quiet) say(stderr, "{}: {} figures\n", arguments.out, n_written);
 }
 
 }  // namespace

@@ -75,13 +75,12 @@ void print_grid_plan(const grid::GridRun& run, const grid::GridFolder& folder) {
   const auto plan = folder.plan_left();
   std::size_t n_examples = 0;
   for (const adoption::Task& task : run.tasks) n_examples += task.examples.size();
-  fmt::print(
-      "{} methods in {} settings, {} examples of {} tasks: {} results, {} of them from before; at most {} "
+  say("{} methods in {} settings, {} examples of {} tasks: {} results, {} of them from before; at most {} "
       "tokens to run, less what prompts share.\n",
       format_count(std::ssize(run.plan.methods)), format_count(std::ssize(grid::grid_settings(run.settings))),
       format_count(static_cast<long long>(n_examples)), run.tasks.size(), format_count(plan.n_results),
       format_count(plan.n_earlier), format_count(plan.tokens_asked));
-  for (const grid::Method& method : run.plan.methods) fmt::print("  {}\n", method.policy);
+  for (const grid::Method& method : run.plan.methods) say("  {}\n", method.policy);
 }
 
 // With progress on stderr.
@@ -125,8 +124,8 @@ void run_grid(const GridArguments& arguments) {
     write_json(target, json);
   }
   if (target.is_stdout()) return;
-  for (const std::string& row : bad_rows) fmt::print("Skipped: {}\n", row);
-  fmt::print("{}{}", grid::grid_table(findings), cost_line(folder.evaluated()));
+  for (const std::string& row : bad_rows) say("Skipped: {}\n", row);
+  say("{}{}", grid::grid_table(findings), cost_line(folder.evaluated()));
 }
 
 void add_slot_options(CLI::App& command, GridArguments& arguments) {

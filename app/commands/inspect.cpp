@@ -420,7 +420,7 @@ void print_table(const Json& rows, int indent) {
       for (const auto& other : lines) width = std::max(width, other[c].size());
       text += fmt::format("{:<{}}", line[c], c + 1 == line.size() ? 0 : width + 2);
     }
-    fmt::print("{:{}}{}\n", "", indent, text);
+    say("{:{}}{}\n", "", indent, text);
   }
 }
 
@@ -429,10 +429,10 @@ void print_fields(const Json& fields, int indent) {
   for (const auto& [name, value] : fields.items()) {
     if (value.is_string() && value.get_ref<const std::string&>().empty()) continue;  // nothing to say
     if (!is_table(value) && !value.is_object()) {
-      fmt::print("{:{}}{:<{}}{}\n", "", indent, name, kNameWidth - indent, cell(value));
+      say("{:{}}{:<{}}{}\n", "", indent, name, kNameWidth - indent, cell(value));
       continue;
     }
-    fmt::print("{:{}}{}\n", "", indent, name);
+    say("{:{}}{}\n", "", indent, name);
     if (is_table(value))
       print_table(value, indent + 2);
     else

@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "analysis/policies/registry.hpp"
+#include "app/commands/console.hpp"
 #include "app/figures/catalogue.hpp"
 #include "capture/model/device_choice.hpp"
 #include "capture/model/model_cache.hpp"
@@ -123,7 +124,7 @@ std::string ModelChoice::folder() const { return given() ? capture::find_model(n
 
 std::shared_ptr<const capture::Model> ModelChoice::load(const capture::ModelOptions& options) const {
   auto model = capture::Model::load(folder(), options);
-  for (const std::string& note : model->notes()) fmt::print(stderr, "keyscope: note: {}\n", note);
+  for (const std::string& note : model->notes()) say(stderr, "keyscope: note: {}\n", note);
   return model;
 }
 

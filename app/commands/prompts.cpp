@@ -114,7 +114,7 @@ void run_prompts(PromptsArguments& arguments) {
   const PromptLengths lengths = measure_lengths(arguments, config);
   if (!arguments.out.empty()) write_lengths_figure(arguments, config, lengths);
   if (arguments.json.given()) write_json(arguments.json, to_json(lengths));
-  if (!arguments.json.is_stdout()) fmt::print("{}", table_of(lengths));
+  if (!arguments.json.is_stdout()) say("{}", table_of(lengths));
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ std::vector<std::string> caveats(const replay::ReplayPlan& plan) {
   for (const auto& run : plan.runs) (run.oracle ? oracles : exact).push_back(run.name);
   if (!exact.empty())
     notes.push_back(fmt::format("exact in layer {}, above it on full-cache keys: {}", plan.exact_layer,
-                                fmt::join(exact, ", ")));
+                                shown_list(exact)));
   if (!oracles.empty())
     notes.push_back(
         fmt::format("oracles, scored by the attention of the whole prompt: {}", fmt::join(oracles, ", ")));
@@ -96,11 +96,11 @@ void print_plan(const replay::ReplayPlan& plan, const recording::RecordingInfo& 
   names.reserve(plan.runs.size());
   for (const auto& run : plan.runs) names.push_back(run.name);
   const auto& first = plan.runs.front();
-  fmt::print(stderr, "{}: {} on run {} of {}, {}, {}, budget {}, blocks of {}; about {} of disk\n",
-             info.model.name, fmt::join(names, ", "), info.runs[plan.source_run].plan.name, info.source,
-             counted(info.n_prompt(), "prompt token"), counted(std::ssize(plan.layers), "layer"),
-             first.budget, first.block_size, bytes_text(plan.disk_bytes));
-  for (const std::string& note : caveats(plan)) fmt::print(stderr, "  {}\n", note);
+  say(stderr, "{}: {} on run {} of {}, {}, {}, budget {}, blocks of {}; about {} of disk\n", info.model.name,
+      shown_list(names), info.runs[plan.source_run].plan.name, info.source,
+      counted(info.n_prompt(), "prompt token"), counted(std::ssize(plan.layers), "layer"), first.budget,
+      first.block_size, bytes_text(plan.disk_bytes));
+  for (const std::string& note : caveats(plan)) say(stderr, "  {}\n", note);
 }
 
 Json outcome_json(const replay::ReplayPlan& plan, const recording::RecordingInfo& info,

@@ -161,9 +161,9 @@ void run_report(const ReportArguments& arguments) {
   if (json.given()) write_json(json, adoption::adoption_json(adoption));
   if (json.is_stdout()) return;
   for (const adoption::TaskOutcome& task : adoption.tasks)
-    for (const std::string& row : task.bad_rows) fmt::print("Skipped: {}\n", row);
-  fmt::print("{}{}\nReport     {}\nNumbers    {}\nFigures    {}\n", report_table(adoption), study.summary(),
-             (out / "report.html").string(), (out / "report.json").string(), (out / "report.h5").string());
+    for (const std::string& row : task.bad_rows) say("Skipped: {}\n", row);
+  say("{}{}\nReport     {}\nNumbers    {}\nFigures    {}\n", report_table(adoption), study.summary(),
+      (out / "report.html").string(), (out / "report.json").string(), (out / "report.h5").string());
 }
 
 void add_work_options(CLI::App& command, ReportArguments& arguments) {

@@ -46,11 +46,11 @@ grid::ReproductionOptions asked_options(const ReproduceArguments& arguments) {
 
 void print_reproduction_plan(const grid::Reproduction& reproduction) {
   const auto plan = reproduction.plan();
-  fmt::print("{} results; at most {} tokens to run, less what prompts share.\n", format_count(plan.n_results),
-             format_count(plan.tokens_asked));
+  say("{} results; at most {} tokens to run, less what prompts share.\n", format_count(plan.n_results),
+      format_count(plan.tokens_asked));
   for (const grid::FoundRow& row : reproduction.rows())
-    fmt::print("  {}: {}\n", row.row.what,
-               row.cannot_run.empty() ? "would be run" : "cannot run here: " + row.cannot_run);
+    say("  {}: {}\n", row.row.what,
+        row.cannot_run.empty() ? "would be run" : "cannot run here: " + row.cannot_run);
 }
 
 // With progress on stderr.
@@ -92,7 +92,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
     write_json(target, json);
   }
   if (target.is_stdout()) return;
-  fmt::print("{}{}", table, reproduction.plan().n_results == 0 ? "" : cost_line(reproduction.evaluated()));
+  say("{}{}", table, reproduction.plan().n_results == 0 ? "" : cost_line(reproduction.evaluated()));
 }
 
 }  // namespace

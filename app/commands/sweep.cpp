@@ -68,8 +68,7 @@ class PlanSums {
     const sweep::DigestSet finished = folder.finished();
     const auto n_finished =
         std::ranges::count_if(ids_, [&](const sweep::Digest& id) { return finished.contains(id); });
-    fmt::print(
-        "{}: {} cells in {} batches, {} of them finished; estimated {} on one worker such as this one, {} of "
+    say("{}: {} cells in {} batches, {} of them finished; estimated {} on one worker such as this one, {} of "
         "memory each.\n",
         study, format_count(std::ssize(ids_)), format_count(n_batches_), format_count(n_finished),
         duration_text(seconds_), bytes_text(most_bytes_));
@@ -118,25 +117,24 @@ sweep::Share chosen_share(const SweepArguments& arguments) {
 }
 
 void print_failures(const sweep::Status& status) {
-  for (const sweep::Failure& failure : status.failures)
-    fmt::print("failed  {}  {}\n", failure.cell, failure.error);
+  for (const sweep::Failure& failure : status.failures) say("failed  {}  {}\n", failure.cell, failure.error);
   if (status.n_failed > std::ssize(status.failures))
-    fmt::print("… and {} more\n", format_count(status.n_failed - std::ssize(status.failures)));
+    say("… and {} more\n", format_count(status.n_failed - std::ssize(status.failures)));
 }
 
 void print_status(const sweep::Status& status) {
-  fmt::print("{} cells: {} done, {} running on {}, {} failed, {} left\n", format_count(status.n_planned),
-             format_count(status.n_done), format_count(status.n_running), counted(status.n_workers, "worker"),
-             format_count(status.n_failed),
-             format_count(status.n_planned - status.n_done - status.n_failed - status.n_running));
+  say("{} cells: {} done, {} running on {}, {} failed, {} left\n", format_count(status.n_planned),
+      format_count(status.n_done), format_count(status.n_running), counted(status.n_workers, "worker"),
+      format_count(status.n_failed),
+      format_count(status.n_planned - status.n_done - status.n_failed - status.n_running));
   if (status.n_unplanned > 0)
-    fmt::print("{} more results of cells that are no longer planned\n", format_count(status.n_unplanned));
+    say("{} more results of cells that are no longer planned\n", format_count(status.n_unplanned));
   if (status.seconds_left_one > 0)
-    fmt::print("{} left for one worker{}, {}\n", duration_text(status.seconds_left_one),
-               status.n_workers > 1
-                   ? fmt::format(", {} for {}", duration_text(*status.seconds_left()), status.n_workers)
-                   : "",
-               status.measured ? "by what finished cells took" : "as estimated");
+    say("{} left for one worker{}, {}\n", duration_text(status.seconds_left_one),
+        status.n_workers > 1
+            ? fmt::format(", {} for {}", duration_text(*status.seconds_left()), status.n_workers)
+            : "",
+        status.measured ? "by what finished cells took" : "as estimated");
   print_failures(status);
 }
 
@@ -166,8 +164,8 @@ void run_one(const SweepArguments& arguments, const sweep::SweepFolder& folder, 
       std::chrono::milliseconds(static_cast<std::int64_t>(1000 * arguments.lease_seconds))};
   const sweep::WorkerOutcome outcome = sweep::run_worker(folder, plan, *maker, options, watch);
   progress.clear();
-  fmt::print("{} done and {} failed here; {} left to other workers\n", counted(outcome.n_done, "cell"),
-             outcome.n_failed, outcome.n_left);
+  say("{} done and {} failed here; {} left to other workers\n", counted(outcome.n_done, "cell"),
+      outcome.n_failed, outcome.n_left);
   if (outcome.n_failed > 0)
     throw Error(
         fmt::format("{} failed; `keyscope sweep status` says why", counted(outcome.n_failed, "cell")));

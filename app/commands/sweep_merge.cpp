@@ -89,10 +89,10 @@ void write_parquet(const std::string& study, const std::string& out) {
 
 void print_outcome(const sweep::MergeOutcome& outcome, const std::string& out) {
   const auto count = [](std::int64_t n) { return format_count(n); };
-  fmt::print("{}: {} done, {} failed, {} missing, {} damaged; {}, {}\n", out, counted(outcome.n_done, "cell"),
-             count(outcome.n_failed), count(outcome.n_missing), count(outcome.n_damaged),
-             counted(outcome.n_recordings, "recording"), counted(outcome.n_figures, "figure"));
-  for (const std::string& damage : outcome.damages) fmt::print(stderr, "keyscope: warning: {}\n", damage);
+  say("{}: {} done, {} failed, {} missing, {} damaged; {}, {}\n", out, counted(outcome.n_done, "cell"),
+      count(outcome.n_failed), count(outcome.n_missing), count(outcome.n_damaged),
+      counted(outcome.n_recordings, "recording"), counted(outcome.n_figures, "figure"));
+  for (const std::string& damage : outcome.damages) say(stderr, "keyscope: warning: {}\n", damage);
 }
 
 void run_merge(const MergeArguments& arguments) {

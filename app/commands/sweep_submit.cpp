@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
 #include "app/commands/sweep.hpp"
 #include "app/sweep/study_plan.hpp"
@@ -175,16 +176,16 @@ void run_submit(const SubmitArguments& arguments) {
   const sweep::Plan plan = folder.read();
   const Missing missing = missing_of(folder, plan, arguments.retry_failed);
   if (missing.n_cells == 0) {
-    fmt::print("Nothing is missing: every cell is finished{}\n",
-               folder.failed().empty() ? "" : " or has failed; --retry-failed submits those");
+    say("Nothing is missing: every cell is finished{}\n",
+        folder.failed().empty() ? "" : " or has failed; --retry-failed submits those");
     return;
   }
   const fs::path slurm = folder.path() / "slurm", jobs = slurm / "jobs";
   const auto at_work = arguments.dry_run ? std::vector<std::string>() : jobs_at_work(jobs);
   if (!at_work.empty() && !arguments.more) {
-    fmt::print("{} {} not over and will do what is missing ({}); --more submits another beside\n",
-               at_work.size() == 1 ? "Job " + at_work.front() : fmt::format("{} jobs", at_work.size()),
-               at_work.size() == 1 ? "is" : "are", counted(missing.n_cells, "cell"));
+    say("{} {} not over and will do what is missing ({}); --more submits another beside\n",
+        at_work.size() == 1 ? "Job " + at_work.front() : fmt::format("{} jobs", at_work.size()),
+        at_work.size() == 1 ? "is" : "are", counted(missing.n_cells, "cell"));
     return;
   }
   const fs::path source = template_of(arguments, folder);
@@ -192,7 +193,7 @@ void run_submit(const SubmitArguments& arguments) {
   const Values values = values_of(arguments, plan, missing, n_tasks);
   const std::string script = filled(read_text_file(source), values, source.string());
   if (arguments.dry_run) {
-    fmt::print("{}", script);
+    say_exactly(script);
     return;
   }
   fs::create_directories(slurm);
@@ -201,8 +202,8 @@ void run_submit(const SubmitArguments& arguments) {
   if (arguments.retry_failed) folder.forget_failures();
   const std::string id = submitted(file);
   write_file(jobs, (fs::exists(jobs) ? read_text_file(jobs) : "") + id + "\n", true);
-  fmt::print("Submitted job {}: {} for {} in {} batches\n", id, counted(n_tasks, "task"),
-             counted(missing.n_cells, "cell"), format_count(missing.n_batches));
+  say("Submitted job {}: {} for {} in {} batches\n", id, counted(n_tasks, "task"),
+      counted(missing.n_cells, "cell"), format_count(missing.n_batches));
 }
 
 }  // namespace

@@ -135,9 +135,9 @@ void run_validate(const ValidateArguments& arguments) {
   const auto records = measure_prompts(arguments, *model, settings, prompts, folder);
   const auto report = validation::make_report(settings, prompts, records, model->config().keyless_layers());
   validation::write_report(report, *model, prompts, provenance_of_results(), folder);
-  fmt::print("{}{}\nReport     {}\nNumbers    {}\nFigures    {}\n", validate_table(report), study.summary(),
-             folder.file("validation.html").string(), folder.file("validation.json").string(),
-             folder.file("validation.h5").string());
+  say("{}{}\nReport     {}\nNumbers    {}\nFigures    {}\n", validate_table(report), study.summary(),
+      folder.file("validation.html").string(), folder.file("validation.json").string(),
+      folder.file("validation.h5").string());
 }
 
 }  // namespace

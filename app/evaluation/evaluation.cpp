@@ -19,6 +19,7 @@
 #include "app/figures/nexus.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "capture/inference/budget_split.hpp"
 #include "capture/model/policy_file.hpp"
 
@@ -305,7 +306,7 @@ void ResultFolder::open_lines() {
         stderr,
         "keyscope: warning: {}: this file system has no locks ({}), so nothing keeps another evaluation from "
         "writing there as well\n",
-        path.string(), std::strerror(errno));
+        terminal_text(path.string()), std::strerror(errno));
   if (ftruncate(descriptor_, whole_bytes_) != 0) fail(path, "cannot be cut after its last whole line");
   sync_data(descriptor_, path.string());
   sync_path(out_.path());

@@ -388,9 +388,8 @@ std::string no_longbench_task(std::string_view dataset) {
     return fmt::format(
         "the data set {} is Chinese, and LongBench scores Chinese by words, which takes a segmenter that is "
         "not here; expected an English one: {}",
-        dataset, fmt::join(names, ", "));
-  return fmt::format("the data set {} is not known; expected one of: {}", shown(dataset),
-                     fmt::join(names, ", "));
+        dataset, shown_list(names));
+  return fmt::format("the data set {} is not known; expected one of: {}", shown(dataset), shown_list(names));
 }
 
 }  // namespace keyscope::evaluation

@@ -311,7 +311,7 @@ class RulerGenerator {
       set_.notes.push_back(
           fmt::format("Left out at {} tokens, which even the shortest prompt does not fit "
                       "into: {}.",
-                      length, fmt::join(tasks, ", ")));
+                      length, shown_list(tasks)));
   }
 
   const RulerOptions& options_;

@@ -291,7 +291,7 @@ void require_run(const RecordingInfo& info, int run) {
 int find_run(const RecordingInfo& info, std::string_view name) {
   if (const int run = info.run_index(name); run >= 0) return run;
   throw UsageError(fmt::format("there is no run '{}' in {}; its runs are: {}", name, info.source,
-                               fmt::join(run_names(info), ", ")));
+                               shown_list(run_names(info))));
 }
 
 std::vector<std::string> without_repeats(const std::vector<std::string>& runs) {

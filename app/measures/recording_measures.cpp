@@ -22,7 +22,7 @@ std::vector<int> choose(const std::vector<int>& wanted, const std::vector<int>& 
   for (const int index : wanted)
     if (std::find(there.begin(), there.end(), index) == there.end())
       throw UsageError(
-          fmt::format("{} {} is not in the recording; it has {}", what, index, fmt::join(there, ", ")));
+          fmt::format("{} {} is not in the recording; it has {}", what, index, shown_list(there)));
   return wanted;
 }
 

@@ -12,6 +12,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::results {
 
@@ -62,7 +63,7 @@ OutFolder::OutFolder(fs::path out, const Json& settings, std::string_view kind, 
     throw FileError(
         fmt::format("{}: results of other settings are there: {}; take another --out, or "
                     "--force to discard them",
-                    out_.string(), fmt::join(differences, "; ")));
+                    out_.string(), shown_list(differences, "; ")));
   discarded_ = std::make_shared<const Json>(std::move(earlier));
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::gguf {
 
@@ -194,7 +195,7 @@ std::uint64_t bytes_of(const Tensor& tensor, std::string_view name) {
     overflows = overflows || __builtin_mul_overflow(n_elements, size, &n_elements);
   if (overflows)
     fail_tensor(tensor.file, name,
-                fmt::format("its shape [{}] is too large for 64 bits", fmt::join(tensor.shape, ", ")));
+                fmt::format("its shape [{}] is too large for 64 bits", shown_list(tensor.shape)));
   return static_cast<std::uint64_t>(n);
 }
 
@@ -488,7 +489,7 @@ std::optional<fs::path> gguf_in(const fs::path& folder) {
   std::ranges::sort(names);
   if (names.size() > 1)
     throw FileError(fmt::format("{}: holds {} models; name one of its files: {}", folder.string(),
-                                names.size(), fmt::join(names, ", ")));
+                                names.size(), shown_list(names)));
   return folder / names.front();
 }
 

@@ -92,7 +92,7 @@ void require_some_keys(const ModelConfig& config, const recording::RecordPlan& p
   throw UsageError(
       fmt::format("--layers: found {}, which have no keys, since their mixers are recurrent; "
                   "expected at least one of {}",
-                  fmt::join(plan.layers, ", "), fmt::join(with_keys, ", ")));
+                  shown_list(plan.layers), shown_list(with_keys)));
 }
 
 // Of the model's `n`, those wanted, ascending; all where none are named.

@@ -13,6 +13,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "capture/model/gguf_config.hpp"
 
 namespace keyscope::capture {
@@ -27,8 +28,7 @@ std::vector<double> pair_factors(const GgufFields& from, std::string_view name, 
   const Tensor& tensor = *from.tensor(name);
   if (tensor.format->name != "F32" || tensor.shape != std::vector<std::int64_t>{n_pairs})
     throw FileError(fmt::format("{}: tensor {} is {} [{}], expected F32 [{}], one per rotated pair",
-                                tensor.file, name, tensor.format->name, fmt::join(tensor.shape, ", "),
-                                n_pairs));
+                                tensor.file, name, tensor.format->name, shown_list(tensor.shape), n_pairs));
   std::vector<float> values(static_cast<std::size_t>(n_pairs));
   std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
   return {values.begin(), values.end()};

@@ -13,6 +13,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "capture/model/gguf_architecture.hpp"
 
 namespace keyscope::capture {
@@ -242,8 +243,8 @@ class Renaming {
                    const Tensor& tensor) {
     if (tensor.shape.size() < 2 || tensor.shape.front() != n_experts_)
       fail(name, tensor,
-           fmt::format("it is [{}], expected {} experts along the first dimension",
-                       fmt::join(tensor.shape, ", "), n_experts_));
+           fmt::format("it is [{}], expected {} experts along the first dimension", shown_list(tensor.shape),
+                       n_experts_));
     for (std::int64_t i = 0; i < tensor.shape.front(); ++i) {
       View view;
       view.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());

@@ -9,6 +9,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "capture/gguf/gguf.hpp"
 
 namespace keyscope::capture {
@@ -125,7 +126,7 @@ fs::path find_model(const std::string& name) {
   if (fs::is_directory(folder, error)) return gguf::gguf_in(folder).value_or(folder);
   const auto there = names_in(repository / "snapshots");
   const std::string others =
-      there.empty() ? "" : fmt::format(" at that revision, only at {}", fmt::join(there, ", "));
+      there.empty() ? "" : fmt::format(" at that revision, only at {}", shown_list(there));
   throw FileError(fmt::format("{}: is no folder here, and not in the model cache {}{}; fetch it with: {}",
                               name, model_cache().string(), others, command_for(*request)));
 }

@@ -13,6 +13,7 @@
 #include "base/errors.hpp"
 #include "base/json.hpp"
 #include "base/regex.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::capture {
 
@@ -27,12 +28,12 @@ void WeightPart::expect_dtype(std::initializer_list<std::string_view> dtypes) co
 
 void WeightPart::expect_dimensions(std::size_t n) const {
   if (shape().size() != n || std::ranges::find(shape(), 0) != shape().end())
-    fail(fmt::format("is [{}], expected {} dimensions, none of them 0", fmt::join(shape(), ", "), n));
+    fail(fmt::format("is [{}], expected {} dimensions, none of them 0", shown_list(shape()), n));
 }
 
 void WeightPart::expect_shape(const Shape& expected, std::string_view why) const {
   if (shape() != expected)
-    fail(fmt::format("is [{}], expected [{}] {}", fmt::join(shape(), ", "), fmt::join(expected, ", "), why));
+    fail(fmt::format("is [{}], expected [{}] {}", shown_list(shape()), shown_list(expected), why));
 }
 
 void WeightPart::read_scales(std::int64_t first, std::int64_t n, float* out) const {

@@ -9,6 +9,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "capture/model/model_cache.hpp"
 
 namespace keyscope::capture {
@@ -56,8 +57,7 @@ std::uint64_t checked_bytes(const StoredTensor& tensor, const std::string& name,
   if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) return 0;
   for (const std::int64_t size : tensor.shape)
     if (__builtin_mul_overflow(n, static_cast<std::uint64_t>(size), &n))
-      fail(name, tensor_name,
-           fmt::format("shape [{}] is too large for 64 bits", fmt::join(tensor.shape, ", ")));
+      fail(name, tensor_name, fmt::format("shape [{}] is too large for 64 bits", shown_list(tensor.shape)));
   return n;
 }
 
@@ -86,7 +86,7 @@ std::pair<StoredTensor, Extent> parse_entry(const std::string& tensor_name, cons
   if (extent.end - extent.begin != expected)
     fail(name, tensor_name,
          fmt::format("{} [{}] needs {} bytes, its data_offsets span {}", tensor.dtype,
-                     fmt::join(tensor.shape, ", "), expected, extent.end - extent.begin));
+                     shown_list(tensor.shape), expected, extent.end - extent.begin));
   return {std::move(tensor), std::move(extent)};
 }
 

@@ -22,6 +22,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "capture/model/layer_tensors.hpp"
 
 namespace keyscope::capture {
@@ -175,13 +176,12 @@ const StoredWeight& checked(const StoredWeights& stored, const Wanted& wanted) {
   if (weight == nullptr) {
     const std::string why = stored.why_missing(wanted.name);
     throw FileError(fmt::format("{}: tensor {} is missing, expected [{}] as config.json implies{}{}",
-                                stored.source(), wanted.name, fmt::join(wanted.shape, ", "),
+                                stored.source(), wanted.name, shown_list(wanted.shape),
                                 why.empty() ? "" : "; ", why));
   }
   if (weight->shape() != wanted.shape)
     throw FileError(fmt::format("{}: tensor {} is [{}], expected [{}] as config.json implies", weight->file(),
-                                wanted.name, fmt::join(weight->shape(), ", "),
-                                fmt::join(wanted.shape, ", ")));
+                                wanted.name, shown_list(weight->shape()), shown_list(wanted.shape)));
   weight->check_form(wanted.name);
   return *weight;
 }

@@ -11,6 +11,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::recording::hdf5 {
 
@@ -113,7 +114,7 @@ Handle memory_space(const Shape& shape, const std::string& where) {
 
 }  // namespace
 
-std::string format_shape(const Shape& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
+std::string format_shape(const Shape& shape) { return fmt::format("({})", shown_list(shape)); }
 
 std::uint64_t n_elements(const Shape& shape, std::string_view where) {
   std::uint64_t n = 1;

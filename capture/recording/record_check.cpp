@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::recording {
 namespace {
@@ -108,7 +109,7 @@ void check_kinds(const RecordPlan& plan) {
        {std::pair{&plan.expert_layers, "with experts"}, std::pair{&plan.keyless_layers, "without keys"}})
     if (!std::ranges::includes(plan.layers, *layers))
       throw InvalidInput(fmt::format("recording plan: layers {} {} are not all among the recorded {}",
-                                     fmt::join(*layers, ", "), what, fmt::join(plan.layers, ", ")));
+                                     shown_list(*layers), what, shown_list(plan.layers)));
   if (plan.counted_layer() < 0)
     throw InvalidInput("recording plan: none of the layers to record has keys; at least one must");
   if (!plan.expert_layers.empty() && (plan.experts_per_token < 1 || plan.experts_per_token > plan.n_experts))
@@ -137,8 +138,7 @@ void check_layers(const RecordPlan& plan) {
   for (const int layer : plan.layers)
     if (!ascend_below(plan.heads.kv_heads, model.heads(layer).n_kv_heads))
       throw InvalidInput(fmt::format("recording plan: KV heads [{}] must ascend below {}, as layer {} has",
-                                     fmt::join(plan.heads.kv_heads, ", "), model.heads(layer).n_kv_heads,
-                                     layer));
+                                     shown_list(plan.heads.kv_heads), model.heads(layer).n_kv_heads, layer));
 }
 
 void check_run(const RecordPlan& plan, const RunPlan& run) {

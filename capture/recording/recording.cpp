@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::recording {
 
@@ -26,8 +27,8 @@ std::string layer_refusal(const RecordingInfo& info, int layer) {
   if (std::ranges::binary_search(info.layers, layer)) return "";
   if (!info.has_keys(layer))
     return fmt::format("layer {} has no keys: its mixer is recurrent; layers with keys: {}", layer,
-                       fmt::join(info.layers, ", "));
-  return fmt::format("layer {} was not recorded; recorded layers: {}", layer, fmt::join(info.layers, ", "));
+                       shown_list(info.layers));
+  return fmt::format("layer {} was not recorded; recorded layers: {}", layer, shown_list(info.layers));
 }
 
 void require_keys_of(const RecordingInfo& info, int layer) {

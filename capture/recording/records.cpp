@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::recording {
 
@@ -55,7 +56,7 @@ int RecordedHeads::query_place(int query_head, int group_size) const {
 }
 
 std::string RecordedHeads::refusal(int kv_head) const {
-  return fmt::format("KV head {} was not recorded; recorded are {}", kv_head, fmt::join(kv_heads, ", "));
+  return fmt::format("KV head {} was not recorded; recorded are {}", kv_head, shown_list(kv_heads));
 }
 
 int RecordPlan::counted_layer() const {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/text.hpp"
 #include "capture/recording/recording_layout.hpp"
 
 namespace keyscope::recording {
@@ -250,7 +251,7 @@ void check_heads(int index, const Group& layer, const RecordingInfo& info) {
   const std::vector<int> expected = info.kv_heads(index);
   if (heads != expected)
     throw FileError(fmt::format("{}: kv_heads: found heads {}; expected {}, as in the first layer",
-                                layer.where(), fmt::join(heads, ", "), fmt::join(expected, ", ")));
+                                layer.where(), shown_list(heads), shown_list(expected)));
 }
 
 }  // namespace
@@ -266,7 +267,7 @@ RecordedHeads read_recorded_heads(const Group& layer, int n_kv_heads) {
   const bool ascending = std::ranges::adjacent_find(heads, std::greater_equal<>()) == heads.end();
   if (!ascending || heads.front() < 0 || heads.back() >= n_kv_heads)
     throw FileError(fmt::format("{}: found [{}]; expected ascending indices of {} KV heads", dataset.where(),
-                                fmt::join(heads, ", "), n_kv_heads));
+                                shown_list(heads), n_kv_heads));
   return {{heads.begin(), heads.end()}};
 }
 

@@ -158,8 +158,8 @@ int find_source_run(const RecordingInfo& info, const std::string& name) {
     std::vector<std::string> names;
     names.reserve(info.runs.size());
     for (const RunInfo& run : info.runs) names.push_back(run.plan.name);
-    throw UsageError(fmt::format("--run: there is no run '{}' in {}; it has {}", name, info.source,
-                                 fmt::join(names, ", ")));
+    throw UsageError(
+        fmt::format("--run: there is no run '{}' in {}; it has {}", name, info.source, shown_list(names)));
   }
   const RunInfo& run = info.runs[index];
   if (run.plan.policy != "none" || run.plan.budget > 0)
@@ -200,7 +200,7 @@ void check_contents(const ReplayPlan& plan, const RecordingInfo& info, const std
     throw FileError(
         fmt::format("{}: only the rows of KV heads {} were recorded, and a replay scores the keys of every "
                     "head; capture without --heads",
-                    info.source, fmt::join(info.heads.kv_heads, ", ")));
+                    info.source, shown_list(info.heads.kv_heads)));
   if (needs.values && !info.values)
     throw FileError(
         fmt::format("{}: policy {} scores values, and none were recorded; capture with --record "

@@ -216,7 +216,7 @@ std::optional<ChatTemplate> ChatTemplate::load_if_there(const fs::path& model_fo
   }
   if (!templates.contains("default"))
     throw FileError(fmt::format("{}: found templates named {}, expected one named \"default\"",
-                                sources.begin()->second.file, fmt::join(names, ", ")));
+                                sources.begin()->second.file, shown_list(names)));
   return ChatTemplate(std::move(templates), special_tokens(map, config));
 }
 

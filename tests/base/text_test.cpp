@@ -117,6 +117,25 @@ TEST(XmlText, KeepsLineEndsAndQuotesAndDropsWhatXmlForbids) {
   EXPECT_EQ(xml_text("caf\xC3\xA9 \xFF!"), "café \xEF\xBF\xBD!");
 }
 
+TEST(TerminalText, ShowsWhatATerminalWouldObey) {
+  EXPECT_EQ(terminal_text("caf\xC3\xA9\t\xE2\x82\xAC\n"), "café\t€\n");
+  EXPECT_EQ(terminal_text("\x1B[31m\x07\r\x7F"), "\\x1b[31m\\x07\\x0d\\x7f");
+  EXPECT_EQ(terminal_text("\xC2\x9B"
+                          "2J"),
+            "\\x9b2J");
+  EXPECT_EQ(terminal_text("\u202Etxt.exe\u2069"), "\\u202etxt.exe\\u2069");
+  EXPECT_EQ(terminal_text(std::string_view("a\0\xFF", 3)), "a\\x00\xEF\xBF\xBD");
+}
+
+TEST(ShownList, IsCutWhereItIsLong) {
+  std::vector<int> numbers{1, 2, 3};
+  EXPECT_EQ(shown_list(numbers), "1, 2, 3");
+  EXPECT_EQ(shown_list(std::vector<std::string>{}), "");
+  numbers.resize(1000, 7);
+  EXPECT_TRUE(shown_list(numbers, "; ").starts_with("1; 2; 3; 7; 7; "));
+  EXPECT_TRUE(shown_list(numbers).ends_with("7, 7, … and 968 more"));
+}
+
 TEST(HtmlText, MarkupIsText) {
   EXPECT_EQ(html_text("<b a=\"1\" c='2'>&amp;"), "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;amp;");
 }
