@@ -209,7 +209,6 @@ using figures::Figure;
 using figures::LineSeries;
 using figures::Panel;
 
-constexpr float kMark = 6;
 constexpr float kStepPt = 2;  // between the policies at one place
 
 // What one curve shows: a policy at all budgets, or at one.
@@ -251,25 +250,14 @@ Panel by_budget(const std::vector<Curve>& curves, const std::string& id, const s
   if (one_budget) panel.x.categories.resize(curves.size());  // the legend names them
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const Curve& curve = curves[i];
-    figures::SpreadSeries marks(curve.label, curve.label, curve.look.colour, curve.look.marker, kMark);
-    LineSeries line;
-    line.id = curve.label + "_curve";
-    line.colour = curve.look.colour;
     const float dodge =
         one_budget ? 0 : kStepPt * (static_cast<float>(i) - static_cast<float>(curves.size() - 1) / 2);
-    marks.dodge(dodge);
-    line.dodge_pt = dodge;
+    figures::MeanCurve means(curve.label, curve.look, dodge);
     for (const AnatomySummary* summary : curve.points) {
       const ScoreMean mean = value(*summary);
-      if (std::isnan(mean.mean)) continue;
-      const double x = one_budget ? static_cast<double>(i) : summary->budget_share;
-      marks.add(x, std::isnan(mean.low) ? mean.mean : mean.low, mean.mean,
-                std::isnan(mean.high) ? mean.mean : mean.high);
-      line.x.push_back(static_cast<float>(x));
-      line.y.push_back(static_cast<float>(mean.mean));
+      means.add(one_budget ? static_cast<double>(i) : summary->budget_share, mean.low, mean.mean, mean.high);
     }
-    panel.lines.push_back(std::move(line));
-    std::move(marks).put_into(panel);
+    std::move(means).put_into(panel);
   }
   return panel;
 }

@@ -98,7 +98,6 @@ PhonebookExamples phonebook_examples(const PhonebookTask& task, std::uint64_t se
 
 namespace {
 
-constexpr float kMarkSize = 6;
 constexpr double kStep = 0.08;  // between the policies at one number of entries
 
 }  // namespace
@@ -124,21 +123,13 @@ figures::Figure phonebook_figure(const TaskReport& report, const PhonebookTask& 
   const auto labels = point_labels(grid);
   figures::PolicyLooks looks;
   for (std::size_t point = 0; point < grid.size(); ++point) {
-    const auto look = looks.next(grid[point].spec.name);
-    figures::SpreadSeries marks(labels[point], labels[point], look.colour, look.marker, kMarkSize);
-    figures::LineSeries curve;
-    curve.id = labels[point] + "_curve";
-    curve.colour = look.colour;
+    figures::MeanCurve curve(labels[point], looks.next(grid[point].spec.name));
     const double offset = kStep * (static_cast<double>(point) - static_cast<double>(grid.size() - 1) / 2);
     for (std::size_t i = 0; i < by_entries.size(); ++i) {
       const ScoreMean share = by_entries[i][point].score("exact", Interval::kWilson, report.settings.seed);
-      const double x = static_cast<double>(i) + offset;
-      marks.add(x, share.low, share.mean, share.high);
-      curve.x.push_back(static_cast<float>(x));
-      curve.y.push_back(static_cast<float>(share.mean));
+      curve.add(static_cast<double>(i) + offset, share.low, share.mean, share.high);
     }
-    panel.lines.push_back(std::move(curve));
-    std::move(marks).put_into(panel);
+    std::move(curve).put_into(panel);
   }
   figures::Figure figure;
   figure.name = "phonebook";

@@ -153,7 +153,6 @@ namespace {
 using figures::Figure;
 using figures::Panel;
 
-constexpr float kCurveMark = 6;
 constexpr float kCurveStepPt = 5;  // between the policies at one length
 constexpr std::size_t kMostLengthsAcross = 4, kNumberedColumns = 8;
 
@@ -178,23 +177,13 @@ Figure curves(const RulerReport& report, const std::vector<GridPoint>& grid,
   for (const std::int64_t length : lengths) panel.x.categories.push_back(length_name(length));
   figures::PolicyLooks looks;
   for (std::size_t point = 0; point < grid.size(); ++point) {
-    const auto look = looks.next(grid[point].spec.name);
-    figures::SpreadSeries marks(labels[point], labels[point], look.colour, look.marker, kCurveMark);
-    figures::LineSeries curve;
-    curve.id = labels[point] + "_curve";
-    curve.colour = look.colour;
     const float dodge = kCurveStepPt * (static_cast<float>(point) - static_cast<float>(grid.size() - 1) / 2);
-    marks.dodge(dodge);
-    curve.dodge_pt = dodge;
+    figures::MeanCurve curve(labels[point], looks.next(grid[point].spec.name), dodge);
     for (std::size_t i = 0; i < lengths.size(); ++i) {
       const ScoreMean& score = report.total(lengths[i], point).points.score;
-      marks.add(static_cast<double>(i), std::isfinite(score.low) ? score.low : score.mean, score.mean,
-                std::isfinite(score.high) ? score.high : score.mean);
-      curve.x.push_back(static_cast<float>(i));
-      curve.y.push_back(static_cast<float>(score.mean));
+      curve.add(static_cast<double>(i), score.low, score.mean, score.high);
     }
-    panel.lines.push_back(std::move(curve));
-    std::move(marks).put_into(panel);
+    std::move(curve).put_into(panel);
   }
   Figure figure;
   figure.name = "ruler";

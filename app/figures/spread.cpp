@@ -45,4 +45,24 @@ void SpreadSeries::put_into(Panel& panel) && {
   panel.points.push_back(std::move(middles_));
 }
 
+MeanCurve::MeanCurve(const std::string& label, const PolicyLooks::Look& look, float dodge_pt)
+    : marks_(label, label, look.colour, look.marker, 6) {
+  marks_.dodge(dodge_pt);
+  line_.id = label + "_curve";
+  line_.colour = look.colour;
+  line_.dodge_pt = dodge_pt;
+}
+
+void MeanCurve::add(double x, double low, double mean, double high) {
+  if (!std::isfinite(mean)) return;
+  marks_.add(x, std::isfinite(low) ? low : mean, mean, std::isfinite(high) ? high : mean);
+  line_.x.push_back(static_cast<float>(x));
+  line_.y.push_back(static_cast<float>(mean));
+}
+
+void MeanCurve::put_into(Panel& panel) && {
+  panel.lines.push_back(std::move(line_));
+  std::move(marks_).put_into(panel);
+}
+
 }  // namespace keyscope::figures

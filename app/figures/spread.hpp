@@ -3,6 +3,7 @@
 #include <span>
 
 #include "app/figures/figure.hpp"
+#include "app/figures/labels.hpp"
 
 namespace keyscope::figures {
 
@@ -25,6 +26,23 @@ class SpreadSeries {
  private:
   LineSeries bars_;
   PointSeries middles_;
+};
+
+// Means with their intervals, and a line through the means: one curve of a panel. Where a mean has no
+// interval (NaN), it stands alone; a mean that is not there is left out.
+class MeanCurve {
+ public:
+  //   dodge_pt: drawn so far to the right of x, so that curves do not cover each other
+  MeanCurve(const std::string& label, const PolicyLooks::Look& look, float dodge_pt = 0);
+
+  void add(double x, double low, double mean, double high);
+
+  // Appends the line and then what was gathered.
+  void put_into(Panel& panel) &&;
+
+ private:
+  SpreadSeries marks_;
+  LineSeries line_;
 };
 
 }  // namespace keyscope::figures
