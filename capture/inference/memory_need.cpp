@@ -316,6 +316,21 @@ double disk_bytes(const recording::RecordPlan& plan) {
   return bytes;
 }
 
+// Of a token, in all layers: scores twice and values once, over half the rows while a cache fills. Rows are
+// those of the budgets, whatever one head may come to hold beyond its own.
+double attention_products(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt) {
+  double products = 0;
+  for (int layer = 0; layer < config.n_layers; ++layer) {
+    const bool evicts = run.budget > 0 && !run.oracle;
+    const auto rows = cache_rows(config, layer, block_tokens(run, n_prompt), run.max_tokens(n_prompt),
+                                 evicts ? run.layer_budgets(layer, config) : std::vector<std::int64_t>());
+    if (rows.empty()) continue;
+    const double mean = std::accumulate(rows.begin(), rows.end(), 0.0) / static_cast<double>(rows.size());
+    products += 3 * mean * config.n_heads * config.heads(layer).head_dim * (evicts ? 1.0 : 0.5);
+  }
+  return products;
+}
+
 }  // namespace
 
 CaptureEstimate LibTorchEngine::estimate_capture(const Model& model,
@@ -326,21 +341,15 @@ CaptureEstimate LibTorchEngine::estimate_capture(const Model& model,
   estimate.disk_bytes = whole_bytes(disk_bytes(plan));
   estimate.weight_bytes = model.weight_bytes();
   const double products_of_token = token_products(config);
-  const int n_attending = config.n_attending();
   double products = 0;
   for (const auto& run : plan.runs) {
     const std::int64_t n_tokens = run.max_tokens(plan.n_prompt());
-    const int attending =
-        static_cast<int>(std::ranges::find(config.layer_attends, true) - config.layer_attends.begin());
-    const std::int64_t rows = cache_rows(config, run, plan.n_prompt(), attending, run.budget > 0).front();
     const std::int64_t caches = memory_need(config, plan, run, model.element_bytes(), arithmetic).cache_bytes;
     estimate.cache_bytes =
         plan.together() ? whole_bytes(static_cast<double>(estimate.cache_bytes) + static_cast<double>(caches))
                         : std::max(estimate.cache_bytes, caches);
-    // Attention and its statistics: scores twice and values once, over half the rows while the cache fills.
-    const double attention =
-        3.0 * static_cast<double>(rows) * config.n_heads * config.head_dim * (run.budget > 0 ? 1.0 : 0.5);
-    products += static_cast<double>(n_tokens) * (products_of_token + n_attending * attention);
+    products += static_cast<double>(n_tokens) *
+                (products_of_token + attention_products(config, run, plan.n_prompt()));
   }
   constexpr double kDiskBytesPerSecond = 500e6;
   estimate.seconds = products / measured_rate(model, plan.runs.front().block_size) +
