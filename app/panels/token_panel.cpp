@@ -312,25 +312,26 @@ void draw_text_part(PanelContext& context, float end) {
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const Rect rest{at.x, at.y, ImGui::GetContentRegionAvail().x, end - at.y};
   selected ? draw_selection_list(context, rest) : draw_text_strip(context, rest);
-  ImGui::SetCursorScreenPos(at);
 }
 
 // What has no room is left out: the text first, then the head's measures, which the map has as well. The
 // story of a held token takes the place of the measures, and scrolls.
-void draw_below_facts(PanelContext& context, float end) {
+void draw_below_facts(PanelContext& context, float top, float end) {
   const auto& state = context.state();
   const bool has_story =
       state.locked && (state.story.story || state.making_story || !state.story.error.empty());
-  const float top = ImGui::GetCursorScreenPos().y;
   const float wanted = (has_story ? story_height(context) : measures_height(context)) + context.px(16);
   const bool has_below = has_story || end - top >= wanted;
   const float text_end = has_below ? std::max(top, end - wanted) : end;
   const float least_text = context.px(12) + context.fonts.bold.size + 3 * context.fonts.mono.size;
   const bool has_text = text_end - top >= least_text;
-  if (has_text) draw_text_part(context, text_end);
+  const float left = ImGui::GetCursorScreenPos().x;
+  if (has_text) {
+    ImGui::SetCursorScreenPos({left, top});
+    draw_text_part(context, text_end);
+  }
   if (!has_below) return;
-  const float below = has_text ? text_end : top;
-  ImGui::SetCursorScreenPos({ImGui::GetCursorScreenPos().x, below});
+  ImGui::SetCursorScreenPos({left, has_text ? text_end : top});
   draw_separator(context);
   const ImVec2 at = ImGui::GetCursorScreenPos();
   if (has_story)
@@ -350,7 +351,7 @@ void draw_token_panel(PanelContext& context, const Rect& rect) {
   const auto points = state.selected().points;
   const bool known = token && points && state.selection.block >= 0 && *token < points->n_tokens &&
                      state.selection.block < points->n_blocks();
-  const float facts_top = ImGui::GetCursorPosY();
+  const float facts_top = ImGui::GetCursorScreenPos().y;
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(3)});
   if (known)
     draw_facts(context, session::token_facts(*state.info, *points, state.selection.block, *token));
@@ -358,8 +359,8 @@ void draw_token_panel(PanelContext& context, const Rect& rect) {
     draw_no_facts(context);
   ImGui::PopStyleVar();
   // A fixed height, so that nothing moves when a token comes under the cursor.
-  ImGui::SetCursorPosY(facts_top + context.px(34) + 8 * (context.fonts.small.size + context.px(4)));
-  draw_below_facts(context, rect.bottom() - context.px(8));
+  const float facts = context.px(34) + 8 * (context.fonts.small.size + context.px(4));
+  draw_below_facts(context, facts_top + facts, rect.bottom() - context.px(8));
 }
 
 }  // namespace keyscope::window

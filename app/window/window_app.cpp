@@ -47,6 +47,9 @@ WindowApp::WindowApp(const Options& options)
       scale_(options.scale > 0 ? options.scale : window_.content_scale()),
       ui_(session_, scale_, options.light, options.settings),
       state_file_(options.state_file) {
+  // A slip of the layout costs a frame, and not the window with all that runs in it; tests are told of it.
+  ImGuiIO& io = ImGui::GetIO();
+  io.ConfigErrorRecoveryEnableAssert = io.ConfigErrorRecoveryEnableTooltip = !options.state_file.empty();
   if (!options.settings.empty()) session_.remember_in(options.settings / "views");
 }
 

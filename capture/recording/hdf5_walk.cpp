@@ -180,7 +180,7 @@ class Walk {
 };
 
 // Address space of this process, in bytes.
-rlim_t own_memory() {
+[[maybe_unused]] rlim_t own_memory() {
   std::uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

@@ -91,8 +91,11 @@ class Events:
 
 
 def measured(process):
+    """Nothing of one that has just ended."""
     folder = pathlib.Path(f"/proc/{process.pid}")
     status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines() if ":" in line)
+    if "VmRSS" not in status:
+        return {}
     return {"rss_mib": int(status["VmRSS"].split()[0]) / 1024, "threads": int(status["Threads"]),
             "handles": len(os.listdir(folder / "fd"))}
 
@@ -161,7 +164,7 @@ def soak(asked):
         window = subprocess.Popen(
             [asked.keyscope, "view", "--model", MODEL, "--prompt-file", MODEL / "prompts/needle.txt", "--policy", "none",
              "--policy", "keydiff", "--policy", "snapkv", "--budget", "25%", "--block", "16", "--size",
-             f"{SIZE[0]}x{SIZE[1]}"], stdout=subprocess.DEVNULL, stderr=(folder / "stderr").open("wb"))
+             f"{SIZE[0]}x{SIZE[1]}", "--state-file", folder / "state.json"], stdout=subprocess.DEVNULL, stderr=(folder / "stderr").open("wb"))
         captures = Captures(asked.keyscope, folder, random.Random(asked.seed + 1000))
         events = Events(draw, window_id(window), captures.whole)
         captures.start()

@@ -611,6 +611,15 @@ click $(at layout 0.5 0.5); sleep 0.4
 click $(at layout_Compare 0.3 0.5); expect n_visible 3 "another layout"
 click $(at view_text 0.5 0.5); expect shown text "the same view"
 close_window "on the recording"
+open_window "$folder/live.h5"
+expect loaded true "the recording, in windows of every size"
+window=$(xdotool search --pid $window_pid | tail -1)
+for small in "520 400" "700 300" "400 700" "900 420" "${size%x*} ${size#*x}"; do
+  # shellcheck disable=SC2086
+  xdotool windowsize "$window" $small; sleep 0.7
+  kill -0 $window_pid 2>/dev/null || fail "it ended at $small"
+done
+close_window "at its own size again"
 open_window
 expect_text '"recent_0":' "recent files are listed"
 picture recent
