@@ -192,11 +192,13 @@ std::string html_text(std::string_view text) { return escape_markup(text, true);
 
 namespace {
 
-// What a terminal obeys instead of showing it: control characters of both sets, and embeddings, overrides and
-// isolates of direction.
+// What a terminal obeys instead of showing it: control characters of both sets, and marks, embeddings,
+// overrides and isolates of direction.
 bool is_obeyed(char32_t c) {
   if (c == U'\n' || c == U'\t') return false;
-  return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+  if (c < 0x20 || (c >= 0x7F && c < 0xA0)) return true;
+  return c == 0x61C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) ||
+         (c >= 0x2066 && c <= 0x2069);
 }
 
 }  // namespace

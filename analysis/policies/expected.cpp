@@ -11,8 +11,6 @@
 namespace keyscope::analysis {
 namespace {
 
-constexpr std::int64_t kFuture = 512;  // positions that queries are expected at
-
 PolicyNeeds expectation_needs() {
   PolicyNeeds needs;
   needs.values = needs.rotation = needs.query_moments = true;
@@ -21,7 +19,7 @@ PolicyNeeds expectation_needs() {
 
 // From the true position of the last row on.
 MeanRotation mean_rotation(const PolicyInput& input) {
-  return {*input.rotation, std::int64_t{input.positions.back()} + 1, kFuture};
+  return {*input.rotation, std::int64_t{input.positions.back()} + 1, kFuturePositions};
 }
 
 Eigen::ArrayXd softmax(const Eigen::ArrayXd& x) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -72,34 +73,54 @@ void LayerPreference::add(const LayerPreference& other) {
   shift += other.shift;
 }
 
-double LayerPreference::share(const CakeTemperatures& temperatures) const {
-  return std::pow(std::max(0.0, dispersion), 1 / temperatures.spatial) *
-         std::pow(shift, 1 / temperatures.temporal);
+double LayerPreference::log_share(const CakeTemperatures& temperatures) const {
+  return std::log(std::max(0.0, dispersion)) / temperatures.spatial + std::log(shift) / temperatures.temporal;
 }
 
+namespace {
+
+// Of the open ones the shares, which add up to 1: each less the largest, so that none is too large a number.
+std::vector<double> open_shares(std::span<const double> log_shares, const std::vector<bool>& full) {
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (std::size_t layer = 0; layer < full.size(); ++layer)
+    if (!full[layer]) largest = std::max(largest, log_shares[layer]);
+  std::vector<double> shares(full.size());
+  for (std::size_t layer = 0; layer < full.size(); ++layer) {
+    if (!full[layer]) shares[layer] = std::isinf(largest) ? 1 : std::exp(log_shares[layer] - largest);
+    sum += shares[layer];
+  }
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+std::vector<std::int64_t> rounded_up(std::span<const std::int64_t> rows, std::int64_t unit) {
+  std::vector<std::int64_t> pages;
+  for (const std::int64_t n : rows) pages.push_back((n + unit - 1) / unit);
+  return pages;
+}
+
+}  // namespace
+
 // Layers that are given more than they hold leave what they do not take to the others, until none is.
-std::vector<std::int64_t> cake_budgets(std::span<const double> shares, std::int64_t budget, std::int64_t w,
-                                       std::span<const std::int64_t> n_rows) {
-  const std::size_t n_layers = shares.size();
-  const auto base = static_cast<double>(std::clamp<std::int64_t>(w, 1, budget));
-  const std::int64_t total = std::min(std::ssize(shares) * budget, std::reduce(n_rows.begin(), n_rows.end()));
+std::vector<std::int64_t> cake_budgets(std::span<const double> log_shares, std::int64_t budget,
+                                       std::int64_t w, std::span<const std::int64_t> n_rows,
+                                       std::int64_t unit) {
+  const std::size_t n_layers = log_shares.size();
+  const std::int64_t each = std::max<std::int64_t>(1, budget / unit);
+  const std::vector<std::int64_t> held = rounded_up(n_rows, unit);
+  const auto base = static_cast<double>(std::clamp<std::int64_t>((w + unit - 1) / unit, 1, each));
+  const std::int64_t total = std::min(std::ssize(log_shares) * each, std::reduce(held.begin(), held.end()));
   std::vector<double> wanted(n_layers);
   std::vector<bool> full(n_layers);
   for (bool again = true; again;) {
     again = false;
-    double left = static_cast<double>(total), open_shares = 0, n_open = 0;
+    double left = static_cast<double>(total);
+    for (std::size_t layer = 0; layer < n_layers; ++layer) left -= full[layer] ? wanted[layer] : base;
+    const std::vector<double> shares = open_shares(log_shares, full);
+    for (std::size_t layer = 0; layer < n_layers; ++layer)
+      if (!full[layer]) wanted[layer] = base + left * shares[layer];
     for (std::size_t layer = 0; layer < n_layers; ++layer) {
-      left -= full[layer] ? wanted[layer] : base;
-      open_shares += full[layer] ? 0 : shares[layer];
-      n_open += full[layer] ? 0 : 1;
-    }
-    for (std::size_t layer = 0; layer < n_layers; ++layer) {
-      if (full[layer]) continue;
-      const double share = open_shares > 0 ? shares[layer] / open_shares : 1 / n_open;
-      wanted[layer] = base + left * share;
-    }
-    for (std::size_t layer = 0; layer < n_layers; ++layer) {
-      const auto most = static_cast<double>(n_rows[layer]);
+      const auto most = static_cast<double>(held[layer]);
       if (full[layer] || wanted[layer] <= most) continue;
       wanted[layer] = most;
       full[layer] = again = true;
@@ -111,7 +132,9 @@ std::vector<std::int64_t> cake_budgets(std::span<const double> shares, std::int6
     floors.push_back(static_cast<std::int64_t>(std::floor(wanted[layer] + 1e-9)));
     remainders.push_back(full[layer] ? -1 : wanted[layer] - static_cast<double>(floors.back()));
   }
-  return rounded(std::move(floors), remainders, total);
+  std::vector<std::int64_t> budgets = rounded(std::move(floors), remainders, total);
+  for (std::int64_t& rows : budgets) rows *= unit;
+  return budgets;
 }
 
 }  // namespace keyscope::analysis

@@ -37,15 +37,18 @@ struct LayerPreference {
   void add(const RowMatrixD& weights);
   void add(const LayerPreference& other);
 
-  // H^(1/τ1) · V^(1/τ2).
-  double share(const CakeTemperatures& temperatures) const;
+  // The logarithm of H^(1/τ1) · V^(1/τ2), which itself may be more than a number can be; minus infinity of 0.
+  double log_share(const CakeTemperatures& temperatures) const;
 };
 
 // N of each layer, whose sum is n_layers · N, or all rows where these are fewer: w each, at least 1, and of
 // the rest as much as its share says; what a layer does not hold goes to the others by theirs.
-//   shares: at least 0; all alike where none of those that are left is above it
+//   log_shares: all alike where those that are left have none (minus infinity)
 //   n_rows: what each layer holds
-std::vector<std::int64_t> cake_budgets(std::span<const double> shares, std::int64_t budget, std::int64_t w,
-                                       std::span<const std::int64_t> n_rows);
+//   unit: rows that are dealt out together, in pages: w is rounded up to them, N and so all budgets down, to
+//   one page at least
+std::vector<std::int64_t> cake_budgets(std::span<const double> log_shares, std::int64_t budget,
+                                       std::int64_t w, std::span<const std::int64_t> n_rows,
+                                       std::int64_t unit = 1);
 
 }  // namespace keyscope::analysis

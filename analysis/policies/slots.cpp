@@ -196,6 +196,12 @@ Slots read_slots(const PolicySpec& spec) {
   return slots;
 }
 
+WeighingOption weighing_option(const PolicySpec& spec) {
+  if (read_slots(spec).granularity == Slots::Granularity::kModel)
+    return {"granularity=model", "granularity=layer"};
+  return {"split=" + option(spec, "split"), "split=uniform"};
+}
+
 bool Slots::due(std::span<const std::int64_t> n_rows, std::span<const std::int64_t> budgets) const {
   if (split == Split::kAdaKv)
     return std::reduce(n_rows.begin(), n_rows.end()) > std::reduce(budgets.begin(), budgets.end());

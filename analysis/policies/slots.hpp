@@ -71,7 +71,11 @@ struct Slots {
   // Whether layers have budgets of their own, the same for all blocks.
   bool splits_layers() const { return split == Split::kPyramid || split == Split::kFile; }
   // Whether what goes of a layer depends on what all of them hold, so that they are cut together.
-  bool all_layers() const { return granularity == Granularity::kModel || split == Split::kCake; }
+  bool all_layers() const { return granularity == Granularity::kModel || deals_by_block(); }
+  // Whether they are dealt one budget anew after every block.
+  bool deals_by_block() const { return split == Split::kCake; }
+  // Rows that are kept and go together.
+  std::int64_t unit() const { return granularity == Granularity::kPage ? page_rows : 1; }
   // Whether all KV heads of a layer hold the same rows.
   bool joint() const { return granularity != Granularity::kHead; }
 
@@ -88,6 +92,13 @@ const std::vector<OptionDefinition>& slot_options();
 //   throws UsageError naming policy, key, what was found and what is accepted, and where two exclude each
 //   other
 Slots read_slots(const PolicySpec& spec);
+
+// Of a policy whose layers or heads are weighed against each other, the option that says so, as its user
+// writes it, and what to take instead: {"split=cake", "split=uniform"}.
+struct WeighingOption {
+  std::string given, instead;
+};
+WeighingOption weighing_option(const PolicySpec& spec);
 
 // A KV head's rows as its policy ranks them.
 struct RankedRows {

@@ -26,6 +26,9 @@ struct Rotation {
 RowMatrixD unrotated(const MatrixView& keys, std::span<const std::int32_t> positions,
                      const Rotation& rotation);
 
+// Positions to come at which Expected Attention and CapKV expect queries.
+inline constexpr std::int64_t kFuturePositions = 512;
+
 // The mean rotation of the positions first, …, first + n - 1 of a vector, and of a matrix from both sides
 // (R̄ x and R̄ M R̄ᵀ of Expected Attention, arXiv 2510.00636).
 class MeanRotation {

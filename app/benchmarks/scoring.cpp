@@ -18,6 +18,7 @@
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/row_selection.hpp"
 #include "analysis/policies/score_parts.hpp"
+#include "analysis/policies/slots.hpp"
 #include "app/benchmarks/benchmark.hpp"
 #include "base/errors.hpp"
 #include "capture/inference/engine.hpp"
@@ -219,6 +220,12 @@ std::vector<TimedPolicy> policies_for(std::int64_t n_keys, const ScoringOptions&
   for (const std::string& text : options.policies) {
     auto policy = analysis::make_policy(analysis::parse_policy(text), options.seed);
     if (policy == nullptr) throw UsageError("--policy none scores nothing; leave it out");
+    if (const analysis::Slots& slots = policy->slots();
+        !slots.neutral() || slots.split != analysis::Slots::Split::kUniform)
+      throw UsageError(
+          fmt::format("--policy {}: what is measured is the scorer alone; leave out protect, granularity, "
+                      "split and critical",
+                      text));
     if (policy->head_file() == analysis::HeadFile::kVectors)  // whatever its file says
       policy->take_file(std::vector<RowMatrixF>(kLayer + 1, RowMatrixF::Ones(1, options.head_dim)));
     timed.emplace_back(text, std::move(policy), n_keys, n_keys - options.block);

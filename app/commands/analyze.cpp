@@ -276,10 +276,10 @@ void print_replay_notes(const recording::RecordingInfo& info,
   }
   if (!exact.empty())
     say("\nreplayed, exact in layer {}, above it on full-cache keys: {}\n", replay::exact_layer(info),
-        fmt::join(exact, ", "));
+        shown_list(exact));
   if (!oracles.empty())
     say("\nreplayed on full-cache keys by oracles, scored by the attention of the whole prompt: {}\n",
-        fmt::join(oracles, ", "));
+        shown_list(oracles));
 }
 
 // What tells runs of one policy apart: the names alone, "keydiff-2", do not say.
@@ -332,7 +332,7 @@ void print_measures(const recording::RecordingInfo& info, const std::vector<meas
       info.complete ? "" : " (the capture was cut short)");
   if (!info.keyless_layers.empty())
     say("Left out, because they have no keys (their mixers are recurrent): layer{} {}\n\n",
-        info.keyless_layers.size() == 1 ? "" : "s", fmt::join(info.keyless_layers, ", "));
+        info.keyless_layers.size() == 1 ? "" : "s", shown_list(info.keyless_layers));
   print_run_summary(info, runs);
   print_replay_notes(info, runs);
   for (const auto& run : runs)

@@ -55,7 +55,7 @@ void check_source(const QuerySource& source) {
     throw FileError(
         fmt::format("{}: only the queries of KV heads {} were recorded, and every head has a filter; capture "
                     "without --heads",
-                    info.source, fmt::join(info.heads.kv_heads, ", ")));
+                    info.source, shown_list(info.heads.kv_heads)));
   std::vector<int> missing;
   const std::vector<int> recorded = info.all_layers();
   for (int layer = 0; layer < info.model.n_layers; ++layer)
@@ -64,7 +64,7 @@ void check_source(const QuerySource& source) {
     throw FileError(fmt::format(
         "{}: layer{} {} of the model's {} {} not recorded, and every layer has filters; capture without "
         "--layers",
-        info.source, missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), info.model.n_layers,
+        info.source, missing.size() == 1 ? "" : "s", shown_list(missing), info.model.n_layers,
         missing.size() == 1 ? "was" : "were"));
 }
 

@@ -157,8 +157,9 @@ capture::ModelOptions CaptureCommandOptions::model_options() const {
 
 capture::Schedule CaptureCommandOptions::schedule() const {
   const auto all_layers = [](const std::string& policy) {
-    return !capture::is_python_policy(policy) &&
-           analysis::read_slots(analysis::parse_policy(policy)).all_layers();
+    const bool own = capture::is_python_policy(policy);
+    return (own ? capture::python_slots(policy) : analysis::read_slots(analysis::parse_policy(policy)))
+        .all_layers();
   };
   if (schedule_option_->count() == 0 && schedule_ == "layer" && std::ranges::any_of(policies_, all_layers))
     return capture::Schedule::kBlock;  // all layers decide together, after every block

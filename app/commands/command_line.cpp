@@ -108,7 +108,7 @@ int run_command_line(int argc, char** argv) {
     add_subcommands(app);
     return parse_and_run(app, argc, argv);
   } catch (const std::exception& error) {  // what could not even be reported
-    std::fputs(error.what(), stderr);
+    say(stderr, "keyscope: {}\n", error.what());
     return kFailed;
   }
 }

@@ -68,8 +68,10 @@ void Progress::update(std::int64_t done, std::int64_t total, std::string_view la
   const double share = static_cast<double>(done) / static_cast<double>(total);
   const std::string left =
       rate > 0 ? duration_text(static_cast<double>(total - done) / rate) + " left" : std::string("…");
+  std::string one_line(label);
+  std::ranges::replace(one_line, '\n', ' ');
   fmt::print(stderr, "\r\033[K{} {:3.0f} %  {}/{} {}  {:.0f}/s  {}  {}", draw_bar(share), 100 * share, done,
-             total, unit_, rate, left, terminal_text(label));
+             total, unit_, rate, left, terminal_text(one_line));
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -21,7 +21,7 @@
 namespace keyscope::commands {
 
 // What people read of a command, on stdout or `to`, as fmt::print has it: names and texts out of files cannot
-// make the terminal do anything (terminal_text).
+// make the terminal do anything but begin a line (terminal_text).
 void say_text(std::FILE* to, std::string_view text);
 template <typename... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {

@@ -84,7 +84,7 @@ std::vector<std::string> caveats(const replay::ReplayPlan& plan) {
                                 shown_list(exact)));
   if (!oracles.empty())
     notes.push_back(
-        fmt::format("oracles, scored by the attention of the whole prompt: {}", fmt::join(oracles, ", ")));
+        fmt::format("oracles, scored by the attention of the whole prompt: {}", shown_list(oracles)));
   if (plan.store != recording::StoreType::kFloat32)
     notes.push_back(fmt::format("scores come from rows that were rounded to {} when recorded",
                                 recording::store_name(plan.store)));

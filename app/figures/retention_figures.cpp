@@ -102,7 +102,12 @@ double chance_overlap(std::int64_t n, std::int64_t total) {
 std::string chance_of(const RecordingInfo& info, const std::vector<int>& runs) {
   std::set<std::int64_t> budgets;
   for (const int run : runs)
-    if (const auto& plan = info.runs[run].plan; plan.policy != "none") budgets.insert(plan.budget);
+    if (const auto& plan = info.runs[run].plan; plan.policy != "none") {
+      const auto slots = recording::policy_options(plan);
+      if (const auto split = slots.find("split"); split != slots.end() && split->second != "uniform")
+        return "";
+      budgets.insert(plan.budget);
+    }
   if (budgets.size() != 1 || *budgets.begin() >= info.n_prompt()) return "";
   return fmt::format(" Two sets of N drawn at random would overlap by {:.2f}.",
                      chance_overlap(*budgets.begin(), info.n_prompt()));

@@ -54,10 +54,10 @@ MeanCurve::MeanCurve(const std::string& label, const PolicyLooks::Look& look, fl
 }
 
 void MeanCurve::add(double x, double low, double mean, double high) {
-  if (!std::isfinite(mean)) return;
-  marks_.add(x, std::isfinite(low) ? low : mean, mean, std::isfinite(high) ? high : mean);
   line_.x.push_back(static_cast<float>(x));
-  line_.y.push_back(static_cast<float>(mean));
+  line_.y.push_back(std::isfinite(mean) ? static_cast<float>(mean) : std::numeric_limits<float>::quiet_NaN());
+  if (std::isfinite(mean))
+    marks_.add(x, std::isfinite(low) ? low : mean, mean, std::isfinite(high) ? high : mean);
 }
 
 void MeanCurve::put_into(Panel& panel) && {

@@ -29,7 +29,7 @@ class SpreadSeries {
 };
 
 // Means with their intervals, and a line through the means: one curve of a panel. Where a mean has no
-// interval (NaN), it stands alone; a mean that is not there is left out.
+// interval (NaN), it stands alone; where there is no mean, the line is broken.
 class MeanCurve {
  public:
   //   dodge_pt: drawn so far to the right of x, so that curves do not cover each other

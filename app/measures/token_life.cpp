@@ -58,7 +58,8 @@ std::vector<TokenLife> token_lives(const recording::Recording& recording, const 
   const auto evicted_at = recording.trace(selection.run, selection.layer, selection.kv_head).evicted_at;
   const std::int64_t window = capture::recorded_rules(*info, selection.layer).window;
   const auto policy = recorded_policy(*info, run);
-  const std::int64_t budget = run.plan.layer_budgets(selection.layer, info->model)[selection.kv_head];
+  // Of those that are dealt anew after every block, what stayed then.
+  std::int64_t budget = run.plan.layer_budgets(selection.layer, info->model)[selection.kv_head];
   const analysis::LayerCut cut{{&budget, 1}, run.plan.budget, info->n_prompt()};
   std::vector<TokenLife> lives(run.n_tokens);
   std::vector<std::int32_t> rows;  // in the cache, ascending
@@ -79,8 +80,10 @@ std::vector<TokenLife> token_lives(const recording::Recording& recording, const 
         lives[row].passed = passed(row);
       }
     std::erase_if(rows, passed);
-    if (policy && std::ranges::any_of(rows, goes))
+    if (const auto n_going = std::ranges::count_if(rows, goes); policy && n_going > 0) {
+      if (policy->slots().deals_by_block()) budget = std::ssize(rows) - n_going;
       note_forced_rows(*policy, selection, cut, block, n_new, rows, lives);
+    }
     std::erase_if(rows, goes);
   }
   return lives;

@@ -380,7 +380,10 @@ std::optional<ScoreAtBlock> score_of_block(const HeadRows& head, const analysis:
   std::vector<double> scores(rows.size());
   std::vector<std::uint8_t> by_policy(rows.size());
   policy.score(input, scores);
-  const std::int64_t most = std::min(cut.budgets.front(), n_rows);
+  const auto n_going = std::ranges::count_if(rows, [&](std::int32_t row) { return head.goes(row, block); });
+  // Of budgets that are dealt anew after every block, what stayed then.
+  const std::int64_t budget = policy.slots().deals_by_block() ? n_rows - n_going : cut.budgets.front();
+  const std::int64_t most = std::min(budget, n_rows);
   policy.force(input, most, by_policy);
   const auto forced = analysis::forced_rows(policy.slots(), rows, by_policy, cut, most);
   const double score = scores[at];

@@ -1,6 +1,8 @@
 #include "app/results/run_identity.hpp"
 
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -36,15 +38,26 @@ void add_identity(nlohmann::ordered_json& settings, const ModelIdentity& model) 
 
 namespace {
 
+// As it was when this process first asked: what is said of a run at its end is what it began with.
 std::string sha256_of_file(const std::string& path) {
-  Sha256 hash;
-  hash.add(read_text_file(path));
-  return hash.hex();
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = known.try_emplace(path);
+  if (!is_new) return found->second;
+  try {
+    Sha256 hash;
+    hash.add(read_text_file(path));
+    return found->second = hash.hex();
+  } catch (...) {
+    known.erase(found);
+    throw;
+  }
 }
 
 }  // namespace
 
-// The files that its options name count by what is in them.
+// The files that its options name count by what is in them, too.
 nlohmann::ordered_json policy_json(const analysis::PolicySpec& policy, std::uint64_t seed) {
   const auto options = analysis::with_defaults(policy, seed).options;
   nlohmann::ordered_json json{{"name", policy.name}, {"options", options}};

@@ -11,6 +11,7 @@
 #include <oneapi/tbb/parallel_for.h>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slots.hpp"
 #include "app/measures/head_bounds.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "app/results/run_identity.hpp"
@@ -48,7 +49,11 @@ capture::CaptureOptions prompt_capture_options(const capture::Model& model, cons
   options.policies = settings.policies;
   options.budget = settings.budget;
   options.block_size = settings.block_size;
-  options.schedule = capture::Schedule::kLayer;
+  const auto together = [](const analysis::PolicySpec& spec) {
+    return analysis::read_slots(spec).all_layers();
+  };
+  options.schedule =
+      std::ranges::any_of(options.policies, together) ? capture::Schedule::kBlock : capture::Schedule::kLayer;
   options.record_values = true;
   options.record_logits = model.has_head();
   options.score_last = settings.score_last;

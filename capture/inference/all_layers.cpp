@@ -42,33 +42,34 @@ std::vector<LayerEviction> LayerRun::evict_as_dealt(std::span<LayerRun* const> o
     n_rows.push_back(layer->cache().largest_rows());
     n_held += n_rows.back();
   }
+  if (n_held <= std::ssize(open) * slots.most_rows(rule.nominal, 1)) return {};
+  std::vector<double> log_shares;
+  for (LayerRun* layer : open) {
+    if (layer->open_block_->n_queries > 1)
+      layer->cake_share_ = layer_preference(*layer->arithmetic_, *layer->open_block_).log_share(slots.cake);
+    log_shares.push_back(layer->cake_share_);
+  }
+  const auto budgets = analysis::cake_budgets(log_shares, rule.nominal,
+                                              analysis::protected_everywhere(slots.protect, rule.nominal),
+                                              n_rows, slots.unit());
   std::vector<LayerEviction> evictions(open.size());
-  if (n_held > std::ssize(open) * slots.most_rows(rule.nominal, 1)) {
-    std::vector<double> shares;
-    for (LayerRun* layer : open) {
-      if (layer->open_block_->n_queries > 1)
-        layer->cake_share_ = layer_preference(*layer->arithmetic_, *layer->open_block_).share(slots.cake);
-      shares.push_back(layer->cake_share_);
-    }
-    const auto budgets = analysis::cake_budgets(
-        shares, rule.nominal, analysis::protected_everywhere(slots.protect, rule.nominal), n_rows);
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      LayerRun& layer = *open[i];
-      EvictionRule own = layer.plan_.eviction;
-      std::ranges::fill(own.budgets, budgets[i]);
-      const bool told = layer.plan_.recording.layer || layer.lends_ || layer.watched_.any();
-      if (own.above(layer.cache()))
-        evictions[i] = capture::evict(own, *layer.arithmetic_, *layer.open_block_, told);
-    }
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    LayerRun& layer = *open[i];
+    EvictionRule own = layer.plan_.eviction;
+    std::ranges::fill(own.budgets, budgets[i]);
+    const bool told = layer.plan_.recording.layer || layer.lends_ || layer.watched_.any();
+    if (own.above(layer.cache()))
+      evictions[i] = capture::evict(own, *layer.arithmetic_, *layer.open_block_, told);
   }
   return evictions;
 }
 
-// What one layer holds no more, another may come to hold.
+// What one layer holds no more, another may come to hold: at most half as much again as there is stays.
 void LayerRun::give_up_room() {
   KvCache& cache = arithmetic_->cache();
-  const std::int64_t with_next = cache.largest_rows() + plan_.block_size;
-  if (plan_.eviction.deals() && cache.capacity() > with_next) cache.make_room(with_next);
+  const std::int64_t n_rows = cache.largest_rows();
+  if (plan_.eviction.deals() && cache.capacity() > n_rows + n_rows / 2 + 2 * plan_.block_size)
+    cache.make_room(n_rows + n_rows / 4 + plan_.block_size);
 }
 
 std::vector<LayerEviction> LayerRun::evict_together(std::span<const std::unique_ptr<LayerRun>> layers) {
@@ -94,7 +95,7 @@ std::vector<LayerEviction> LayerRun::evict_together(std::span<const std::unique_
   for (std::size_t i = 0; i < evictions.size(); ++i)
     if (layers[i]->open_block_) layers[i]->watched_.note(evictions[i], layers[i]->open_block_->end);
   for (const auto& layer : layers) {
-    if (layer->open_block_) layer->give_up_room();
+    if (layer->open_block_ && !evictions.empty()) layer->give_up_room();
     layer->open_block_.reset();
   }
   return evictions;

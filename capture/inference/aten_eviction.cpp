@@ -116,6 +116,7 @@ class TensorView {
   // Of the heads' groups what the policy asks for.
   void add_queries(int first, int n, TensorPolicyInput& input) const {
     input.rotation = block_.rotation;
+    input.end = block_.end;
     input.n_new_rows = std::min(block_.n_queries, input.n_rows());
     if (!needs_.queries()) return;
     const std::int64_t n_query_heads =
@@ -202,19 +203,26 @@ std::optional<LayerRanks> AtenLayer::rank(const EvictionRule& rule, const BlockS
   return ranks;
 }
 
-// Every head by itself, as their rows may differ in number.
 std::optional<analysis::LayerPreference> AtenLayer::preference(const BlockStatistics& block) {
   const std::int64_t group = block.queries.size(0) / cache_.n_heads();
-  at::Tensor sums = at::zeros({2}, cache_.keys().options().dtype(at::kDouble));
-  for (int head = 0; head < cache_.n_heads(); ++head) {
-    const at::Tensor positions = brought<std::int64_t>(1, cache_.n_rows(head), sums.device(),
-                                                       [&](int) { return cache_.positions(head); });
-    const at::Tensor weights = weights_there(
-        last_queries_of(block, head, 1, group, analysis::kCakeWindow), block.end,
-        std::span(block.rules).subspan(head * group, group),
-        cached_tensor(RowPart::kKeys).narrow(0, head, 1).narrow(1, 0, cache_.n_rows(head)), positions);
+  const at::Tensor keys = cached_tensor(RowPart::kKeys);
+  at::Tensor sums = at::zeros({2}, keys.options().dtype(at::kDouble));
+  const auto add = [&](int first, int n) {
+    const std::int64_t n_rows = cache_.n_rows(first);
+    const at::Tensor positions =
+        brought<std::int64_t>(n, n_rows, keys.device(), [&](int i) { return cache_.positions(first + i); });
+    const at::Tensor weights =
+        weights_there(last_queries_of(block, first, n, group, analysis::kCakeWindow), block.end,
+                      std::span(block.rules).subspan(first * group, n * group),
+                      keys.narrow(0, first, n).narrow(1, 0, n_rows), positions);
     const at::Tensor mean = weights.mean(2, true);
     sums += at::stack({-at::xlogy(mean, mean).sum(), (weights - mean).square_().sum() / weights.size(2)});
+  };
+  for (int first = 0; first < cache_.n_heads();) {  // heads that hold as many rows
+    int end = first + 1;
+    while (end < cache_.n_heads() && cache_.n_rows(end) == cache_.n_rows(first)) ++end;
+    add(first, end - first);
+    first = end;
   }
   const at::Tensor told = sums.to(at::kCPU);
   const auto* numbers = told.const_data_ptr<double>();

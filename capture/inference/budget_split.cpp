@@ -161,8 +161,8 @@ void check_slots(const ModelConfig& config, const analysis::PolicySpec& spec, co
     throw UsageError(
         fmt::format("policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
                     spec.name, slots.page_rows, budget));
-  const bool deals = slots.split == Slots::Split::kAdaKv || slots.split == Slots::Split::kCake;
-  if ((slots.joint() || deals) && keeps_whole_heads(config, policy))
+  const bool shared = slots.split == Slots::Split::kAdaKv || slots.deals_by_block();
+  if ((slots.joint() || shared) && keeps_whole_heads(config, policy))
     throw UsageError(fmt::format(
         "policy {}: heads that keep everything share neither rows nor a budget with others; found {}={}, "
         "expected {}",

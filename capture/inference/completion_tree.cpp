@@ -323,7 +323,7 @@ class MemorySteps : public CompletionSteps {
 
   void begin(const StateRule& rule) override { add(rule); }
   void fork(const StateRule& rule) override { add(rule); }
-  void follow(const StateRule&) override { runs_.back().open = 0; }  // caches stay as large as they were made
+  void follow(const StateRule&) override { runs_.back().open = 0; }  // caches stay as they were counted
   void read(const SharedBlock& block) override {
     runs_.back().open = open_bytes(block);
     look();
@@ -356,10 +356,16 @@ class MemorySteps : public CompletionSteps {
   // Statistics of a block's attention that wait for the evictions after it, over all rows that there may be.
   double open_bytes(const SharedBlock& block) const {
     AttentionWants wants;
-    for (const StateRule& rule : block.open) add_wants(wants, rule.policy->needs());
+    std::int64_t n_queries = 0;
+    for (const StateRule& rule : block.open) {
+      add_wants(wants, rule.policy->needs());
+      n_queries = std::max(n_queries, looked_at_queries(*rule.policy));
+    }
     const std::size_t per_row = (wants.last_row ? sizeof(float) : 0) + wants.windows.size() * sizeof(double);
     const auto n_rows = static_cast<double>(block.first_position + std::ssize(block.ids));
-    return static_cast<double>(per_row) * n_rows * config_.n_heads * config_.n_layers;
+    const double queries =
+        static_cast<double>(std::min(n_queries, block_size_) * config_.head_dim * element_bytes_);
+    return (static_cast<double>(per_row) * n_rows + queries) * config_.n_heads * config_.n_layers;
   }
 
   void look() {

@@ -207,9 +207,9 @@ recording::HeadEvictions describe(const analysis::Selection& selection,
 
 }  // namespace
 
-bool EvictionRule::due(const KvCache& cache) const {
+bool EvictionRule::due(const KvCache& cache, std::int64_t n_read) const {
   if (policy == nullptr || !policy->evicts(layer)) return false;
-  if (deals()) return true;  // what the other layers hold may decide so
+  if (deals()) return n_read > policy->slots().most_rows(nominal, 1);  // what the others hold may decide so
   return above(cache);
 }
 
@@ -221,8 +221,12 @@ bool EvictionRule::above(const KvCache& cache) const {
 
 bool EvictionRule::with_all_layers() const { return policy != nullptr && policy->slots().all_layers(); }
 
-bool EvictionRule::deals() const {
-  return policy != nullptr && policy->slots().split == analysis::Slots::Split::kCake;
+bool EvictionRule::deals() const { return policy != nullptr && policy->slots().deals_by_block(); }
+
+std::int64_t looked_at_queries(const analysis::Policy& policy) {
+  const PolicyNeeds needs = policy.needs();
+  return std::max({std::int64_t{needs.window_queries}, std::int64_t{needs.window_weights},
+                   policy.slots().deals_by_block() ? analysis::kCakeWindow : 0});
 }
 
 AttentionWants attention_wants(const PolicyNeeds& needs) {

@@ -24,13 +24,17 @@ struct EvictionRule {
   std::int64_t n_prompt = std::numeric_limits<std::int64_t>::max();  // positions from here on were generated
 
   // Whether a cache as it stands is to be cut, or may be, where all layers decide.
-  bool due(const KvCache& cache) const;
+  //   n_read: tokens so far
+  bool due(const KvCache& cache, std::int64_t n_read) const;
   bool above(const KvCache& cache) const;  // whether it holds more than the budgets
   // Whether that is decided for all layers together, at the block's end.
   bool with_all_layers() const;
   bool deals() const;  // whether all layers' budgets are dealt out there, too
   analysis::LayerCut cut() const { return {budgets, nominal, n_prompt}; }
 };
+
+// How many of a block's last queries a policy, or how its budget is dealt, looks at one by one; 0: none.
+std::int64_t looked_at_queries(const analysis::Policy& policy);
 
 // Statistics that a policy wants of a block's attention: alone, and beside what others want of it.
 AttentionWants attention_wants(const analysis::PolicyNeeds& needs);

@@ -122,13 +122,16 @@ void KernelCache::copy_keys_and_values(const KvCache& from) {
 }
 
 void KernelCache::take_memory(std::int64_t n_rows) {
-  for (std::size_t head = 0; head < rows_.size(); ++head) {
-    const Rows larger{room(n_rows), room(n_rows)};
-    const std::size_t n_bytes = KvCache::n_rows(static_cast<int>(head)) * bytes_of_a_row(larger.keys);
-    std::memcpy(row_at(larger.keys, 0), rows_[head].keys.const_data_ptr(), n_bytes);
-    std::memcpy(row_at(larger.values, 0), rows_[head].values.const_data_ptr(), n_bytes);
-    rows_[head] = larger;
-  }
+  at::parallel_for(0, n_heads(), 1, [&](std::int64_t begin, std::int64_t end) {
+    const c10::InferenceMode inference;  // which is each thread's own
+    for (std::int64_t head = begin; head < end; ++head) {
+      const Rows larger{room(n_rows), room(n_rows)};
+      const std::size_t n_bytes = KvCache::n_rows(static_cast<int>(head)) * bytes_of_a_row(larger.keys);
+      std::memcpy(row_at(larger.keys, 0), rows_[head].keys.const_data_ptr(), n_bytes);
+      std::memcpy(row_at(larger.values, 0), rows_[head].values.const_data_ptr(), n_bytes);
+      rows_[head] = larger;
+    }
+  });
 }
 
 using std::int64_t;

@@ -91,8 +91,9 @@ std::int64_t LayerRun::n_bytes() const {
 }
 
 std::unique_ptr<LayerRun> LayerRun::fork(LayerPlan plan, const LayerRun* lender) const {
+  if (plan.eviction.deals())  // room for what is there, of which others may have the more
+    std::ranges::fill(plan.capacities, cache().largest_rows() + plan.block_size);
   auto forked = std::make_unique<LayerRun>(transformer_, std::move(plan), lender);
-  forked->make_room(cache().largest_rows());
   forked->arithmetic_->cache().copy_rows(cache());
   forked->cake_share_ = cake_share_;
   forked->arithmetic_->copy_moments(*arithmetic_);
@@ -141,7 +142,7 @@ void LayerRun::evict_after(BlockStatistics block) {
   late_eviction_ = {};
   if (lender_ != nullptr)
     late_eviction_ = follow_lender(lender_->late_eviction_, arithmetic_->cache());
-  else if (plan_.eviction.due(cache()))
+  else if (plan_.eviction.due(cache(), block.end))
     late_eviction_ = capture::evict(plan_.eviction, *arithmetic_, block, lends_ || watched_.any());
   watched_.note(late_eviction_, block.end);
 }
@@ -252,10 +253,11 @@ at::Tensor LayerRun::recur(const LayerWeights& weights, const at::Tensor& hidden
   return mixed;
 }
 
-// Where all layers have one budget, nobody knows ahead how much of it one of them will come to hold.
+// Where all layers have one budget, nobody knows ahead how much of it one of them will come to hold. A fourth
+// more than is needed, so that a cache that grows is not moved at every block.
 void LayerRun::make_room(std::int64_t n_rows) {
   KvCache& cache = arithmetic_->cache();
-  if (plan_.eviction.deals() && cache.capacity() < n_rows) cache.make_room(n_rows);
+  if (plan_.eviction.deals() && cache.capacity() < n_rows) cache.make_room(n_rows + n_rows / 4);
 }
 
 void LayerRun::run_block(Block& block) {
@@ -284,7 +286,7 @@ AttentionWants LayerRun::wants(const Block& block) const {
   const auto add = [&](const EvictionRule& rule) {
     if (lender_ != nullptr || rule.policy == nullptr || !rule.policy->evicts(plan_.layer)) return;
     const analysis::PolicyNeeds needs = rule.policy->needs();
-    if (rule.due(cache())) add_wants(wants, needs);
+    if (rule.due(cache(), block.end())) add_wants(wants, needs);
     wants.column_sums |= needs.attention_received;
   };
   add(plan_.eviction);
@@ -384,10 +386,8 @@ void LayerRun::record_attention(Block& block) {
 int64_t LayerRun::wanted_queries(const Block& block) const {
   int64_t most = 0;
   const auto add = [&](const EvictionRule& rule) {
-    if (lender_ != nullptr || rule.policy == nullptr || !rule.due(cache())) return;
-    const analysis::PolicyNeeds needs = rule.policy->needs();
-    most = std::max({most, int64_t{needs.window_queries}, int64_t{needs.window_weights},
-                     rule.deals() ? analysis::kCakeWindow : 0});
+    if (lender_ != nullptr || rule.policy == nullptr || !rule.due(cache(), block.end())) return;
+    most = std::max(most, looked_at_queries(*rule.policy));
   };
   add(plan_.eviction);
   for (const EvictionRule& rule : open_rules_) add(rule);
@@ -406,7 +406,7 @@ void LayerRun::count_queries(const Block& block) {
 // What has not been weighed before, by the time that an eviction is due which looks at it.
 void LayerRun::weigh_values(const Block& block) {
   const auto asks = [&](const EvictionRule& rule) {
-    return rule.policy != nullptr && rule.policy->slots().weighs_values() && rule.due(cache());
+    return rule.policy != nullptr && rule.policy->slots().weighs_values() && rule.due(cache(), block.end());
   };
   if (lender_ != nullptr || (!asks(plan_.eviction) && std::ranges::none_of(open_rules_, asks))) return;
   const WorkTime::Span eviction(eviction_time_);
@@ -465,7 +465,7 @@ void LayerRun::evict_rows(Block& block) {
   LayerEviction evicted;
   if (block.borrowed != nullptr)
     evicted = follow_lender(*block.borrowed, arithmetic_->cache());
-  else if (!too_early && plan_.eviction.due(cache()))
+  else if (!too_early && plan_.eviction.due(cache(), block.end()))
     evicted = capture::evict(plan_.eviction, *arithmetic_, statistics,
                              plan_.recording.layer || lends_ || watched_.any());
   watched_.note(evicted, block.end());

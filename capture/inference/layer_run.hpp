@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -143,7 +144,7 @@ class LayerRun {
   void follow(EvictionRule eviction, Counts counts);
 
   // Evicts of all layers of a run together, where their rule wants that and the block before left it open.
-  //   returns what went of each, as many as there are layers; nothing where nothing was to go
+  //   returns what went of each, as many as there are layers; an empty list where nothing had to go
   static std::vector<LayerEviction> evict_together(std::span<const std::unique_ptr<LayerRun>> layers);
   // Of what is in the cache now, in bytes as it is held and as it would be packed.
   void record_bytes(recording::LayerBlock& record) const;
@@ -208,10 +209,10 @@ class LayerRun {
   HeadStatistics statistics_;
   analysis::Rotation rotation_;
   std::vector<EvictionRule> open_rules_;
-  std::optional<BlockStatistics> open_block_;  // after which nothing has been evicted yet
-  std::vector<Lent> lent_;                     // ascending
-  LayerEviction late_eviction_;                // by `fork` or `follow`
-  double cake_share_ = 0;                      // as last measured, where budgets are dealt out
+  std::optional<BlockStatistics> open_block_;                     // after which nothing has been evicted yet
+  std::vector<Lent> lent_;                                        // ascending
+  LayerEviction late_eviction_;                                   // by `fork` or `follow`
+  double cake_share_ = -std::numeric_limits<double>::infinity();  // its logarithm, as last measured
   WatchedRows watched_;
   std::int64_t peak_rows_ = 0;
   WorkTime all_time_, attention_time_, eviction_time_;

@@ -159,8 +159,10 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::
   std::int64_t most = n_tokens;
   if (config.window(layer) > 0 && !dealt) most = std::min(most, config.window(layer) + block);
   std::vector<std::int64_t> rows(config.heads(layer).n_kv_heads, most);
-  for (std::size_t head = 0; head < budgets.size(); ++head)
-    if (budgets[head] < most) rows[head] = std::min(most, budgets[head] + block);
+  for (std::size_t head = 0; head < budgets.size(); ++head) {
+    const std::int64_t slack = dealt ? budgets[head] / 2 + block : 0;  // see LayerRun::give_up_room
+    if (budgets[head] < most) rows[head] = std::min(most, budgets[head] + block + slack);
+  }
   return rows;
 }
 
@@ -171,7 +173,7 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording:
   const analysis::Slots slots = analysis::read_slots({run.policy, recording::policy_options(run)});
   for (std::int64_t& rows : budgets) rows = slots.most_rows(rows, std::ssize(budgets));
   return cache_rows(config, layer, block_tokens(run, n_prompt), run.max_tokens(n_prompt), budgets,
-                    !budgets.empty() && slots.split == analysis::Slots::Split::kCake);
+                    !budgets.empty() && slots.deals_by_block());
 }
 
 double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector<std::int64_t>& rows,
@@ -190,14 +192,24 @@ double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector
 
 namespace {
 
-// Moments of every query head's queries, and what values weigh, where the run's policy looks at them.
-double looked_at_bytes(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt) {
+// Moments of every query head's queries, what values weigh, and on a device the tables of weights that a
+// policy looks at, of all heads at once, where its run looks at them.
+double looked_at_bytes(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                       Arithmetic arithmetic) {
   if (run.policy.empty() || run.policy == "none" || run.policy == "python") return 0;
   const auto policy = analysis::make_policy({run.policy, recording::policy_options(run)}, 0);
-  double bytes = policy->needs().query_moments ? moment_bytes(config) : 0;
-  for (int layer = 0; layer < config.n_layers && policy->slots().weighs_values(); ++layer)
-    for (const std::int64_t rows : cache_rows(config, run, n_prompt, layer, true))
-      bytes += static_cast<double>(rows) * sizeof(double);
+  const analysis::PolicyNeeds needs = policy->needs();
+  double bytes = needs.query_moments ? moment_bytes(config) : 0;
+  std::int64_t most = 0;
+  for (int layer = 0; layer < config.n_layers; ++layer)
+    for (const std::int64_t rows : cache_rows(config, run, n_prompt, layer, true)) {
+      if (policy->slots().weighs_values()) bytes += static_cast<double>(rows) * sizeof(double);
+      most = std::max(most, rows);
+    }
+  constexpr double kTables = 6;  // of weights, products and what is made of them
+  if (arithmetic == Arithmetic::kAten)
+    bytes += kTables * sizeof(double) * config.n_heads *
+             static_cast<double>(std::min(looked_at_queries(*policy), block_tokens(run, n_prompt)) * most);
   return bytes;
 }
 
@@ -216,7 +228,7 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RunPlan& run,
                        std::int64_t element_bytes, Arithmetic arithmetic) {
   const auto n = static_cast<double>(block_tokens(run, n_prompt));
   return {whole_bytes(cache_bytes(config, run, n_prompt, element_bytes, arithmetic).all_layers),
-          whole_bytes(activation_bytes(config, n) + looked_at_bytes(config, run, n_prompt) +
+          whole_bytes(activation_bytes(config, n) + looked_at_bytes(config, run, n_prompt, arithmetic) +
                       tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
 }
 
@@ -229,7 +241,7 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& p
                                                      static_cast<double>(chunk_tokens(run.block_size)))
                                           : n;
   return {whole_bytes(holds_one_layer(plan, run) ? caches.largest_layer : caches.all_layers),
-          whole_bytes(activation_bytes(config, at_once) + looked_at_bytes(config, run, n_prompt) +
+          whole_bytes(activation_bytes(config, at_once) + looked_at_bytes(config, run, n_prompt, arithmetic) +
                       recorded_bytes(config, plan, run, element_bytes) +
                       tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
 }

@@ -13,8 +13,8 @@ namespace keyscope::capture {
 // does not, and no more than its window and a block where it has one. Empty where the layer has no keys.
 //   block: tokens of the largest block, B; n_tokens: that pass through the model
 //   budgets: N of each KV head; empty where the layer does not evict
-//   dealt: all layers have N rows on average, and what one of them holds less, as its window is short, others
-//   may hold more
+//   dealt: all layers have N rows on average, what one of them holds less, as its window is short, others may
+//   hold more, and memory for half as many again and a block more moves between them
 std::vector<std::int64_t> cache_rows(const ModelConfig& config, int layer, std::int64_t block,
                                      std::int64_t n_tokens, const std::vector<std::int64_t>& budgets,
                                      bool dealt = false);

@@ -120,12 +120,6 @@ recording::RecordedHeads choose_heads(const ModelConfig& config, const std::vect
   return {std::move(heads)};
 }
 
-// The slot by which layers are weighed against each other, or heads, as its user writes it.
-std::string dealing_slot(const analysis::PolicySpec& spec, const analysis::Slots& slots) {
-  if (slots.granularity == analysis::Slots::Granularity::kModel) return "granularity=model";
-  return "split=" + spec.options.at("split");
-}
-
 // Budgets that are given and what a policy makes of N exclude each other.
 void check_policy(const ModelConfig& config, const CaptureOptions& options, const analysis::PolicySpec& spec,
                   const analysis::Policy& policy) {
@@ -147,20 +141,20 @@ void check_policy(const ModelConfig& config, const CaptureOptions& options, cons
     throw UsageError(fmt::format(
         "--schedule layer: policy {} with {} looks at all layers after every block; expected --schedule "
         "block or together",
-        spec.name, dealing_slot(spec, slots)));
+        spec.name, analysis::weighing_option(spec).given));
   const bool one_set = slots.granularity == analysis::Slots::Granularity::kModel;
   if (!one_set && slots.split == analysis::Slots::Split::kUniform) return;
-  const char* instead = one_set ? "granularity=layer" : "split=uniform";
+  const auto [given, instead] = analysis::weighing_option(spec);
   if (options.cache_positions)
     throw UsageError(fmt::format(
         "--positions cache: rows are rotated by their place in one layer's cache of N rows, and policy {} "
         "has {}; expected {}",
-        spec.name, dealing_slot(spec, slots), instead));
+        spec.name, given, instead));
   if (!options.budgets.empty())
     throw UsageError(fmt::format(
         "policy {} deals out one budget ({}), and budgets were given for layers and heads; give --budget, "
         "or take {}",
-        spec.name, dealing_slot(spec, slots), instead));
+        spec.name, given, instead));
 }
 
 // One set of rows for a whole layer cannot have several sizes.

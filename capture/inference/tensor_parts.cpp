@@ -19,6 +19,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <Eigen/Core>
 
+#include "base/errors.hpp"
+
 namespace keyscope::capture {
 namespace {
 
@@ -46,11 +48,27 @@ at::Tensor standardised_scores(const at::Tensor& scores) {
   return centred / centred.square().mean(1, true).sqrt_().clamp_min_(kLeastDeviation);
 }
 
+namespace {
+
 // On the host: one is small, and CUDA's needs a library more than all else does.
+std::pair<at::Tensor, at::Tensor> eigenpairs(const at::Tensor& matrices) {
+  const at::Tensor here = matrices.to(at::kCPU);
+  if (!here.isfinite().all().item<bool>()) throw InvalidInput("keys or values hold NaN or Inf");
+  const auto [values, vectors] = at::linalg_eigh(here);
+  return {values.to(matrices.device()), vectors.to(matrices.device())};
+}
+
+}  // namespace
+
+// Eigenvalues of A are 1 at least; what rounding makes of a large A's smallest is not.
+at::Tensor inverse_roots(const at::Tensor& a) {
+  const auto [values, vectors] = eigenpairs(a);
+  return vectors * values.clamp_min(1).rsqrt_().unsqueeze(-2);
+}
+
 at::Tensor tensor_leverages(const at::Tensor& rows) {
   constexpr double kSmallestEigenvalue = 1e-10;  // of the largest
-  const auto [on_host, vectors_on_host] = at::linalg_eigh(at::bmm(rows.transpose(1, 2), rows).to(at::kCPU));
-  const at::Tensor values = on_host.to(rows.device()), vectors = vectors_on_host.to(rows.device());
+  const auto [values, vectors] = eigenpairs(at::bmm(rows.transpose(1, 2), rows));
   const at::Tensor cut = values.amax(1, true) * kSmallestEigenvalue;
   const at::Tensor weight = at::where(values > cut, values.rsqrt(), at::zeros_like(values));
   return at::bmm(rows, vectors * weight.unsqueeze(1)).square_().sum(2);

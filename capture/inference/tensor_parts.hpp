@@ -23,7 +23,12 @@ at::Tensor quotient(const at::Tensor& x, const at::Tensor& y);
 at::Tensor standardised_scores(const at::Tensor& scores);
 
 // (h, n) statistical leverage of rows (h, n, d), float64. The eigenvectors are taken on the host.
+//   throws InvalidInput where a row is not finite
 at::Tensor tensor_leverages(const at::Tensor& rows);
+
+// (…, d, d) W of A⁻¹ = W Wᵀ, where A is the unit matrix and what is positive besides, likewise.
+//   throws InvalidInput where A is not finite
+at::Tensor inverse_roots(const at::Tensor& a);
 
 // (h, n, d) keys as they were before they turned; positions: (h, n) int64.
 at::Tensor unrotated_keys(const at::Tensor& keys, const at::Tensor& positions,

@@ -19,13 +19,14 @@ struct TensorPolicyInput {
   std::int64_t budget = 0;             // rows that will be kept of each
   int layer = 0, first_head = 0;       // which heads they are: first_head, first_head + 1, …
   at::Tensor keys = {}, values = {};   // (h, n, head_dim)
-  at::Tensor positions = {};           // (h, n) int64, for a policy that `reads_positions`
+  at::Tensor positions = {};           // (h, n) int64, for a policy that `reads_positions` or weights
   at::Tensor last_row_group = {};      // (h, n) float32
   at::Tensor last_row_layer = {};      // (n) float32
   at::Tensor attention_received = {};  // (h, n) float64
   at::Tensor attention_queries = {};   // (h, n) int64
   at::Tensor window_sums = {};         // (h, n) float32
   std::int64_t n_new_rows = 0;
+  std::int64_t end = 0;            // of the positions
   at::Tensor window_queries = {};  // (h, G, w, head_dim)
   at::Tensor window_weights = {};  // (h, G, w, n) float64
   TensorMoments moments = {};      // (h, G, …)

@@ -24,13 +24,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/hypot.h>
-#include <ATen/ops/linalg_cholesky.h>
-#include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/max_pool1d.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -52,18 +51,16 @@ int64_t read_rows(const PolicySpec& spec, const char* key) {
   return static_cast<int64_t>(analysis::read_whole_number(spec, key, 0, kMost));
 }
 
-// (h, d, d) what the positions to come turn queries by, on the device.
+// (d, d) what the positions to come turn queries by, on the device.
 at::Tensor future_rotation(const TensorPolicyInput& input) {
-  constexpr int64_t kFuture = 512;
-  const auto last = input.positions.select(0, 0).select(0, input.n_rows() - 1).item<int64_t>();
-  return mean_rotation_matrix(*input.rotation, input.keys.size(2), last + 1, kFuture).to(input.keys.device());
+  return mean_rotation_matrix(*input.rotation, input.keys.size(2), input.end, analysis::kFuturePositions)
+      .to(input.keys.device());
 }
 
 class Expected final : public TensorPolicy {
  public:
   explicit Expected(const PolicySpec& spec) : epsilon_(analysis::read_fraction(spec, "epsilon")) {}
 
-  bool reads_positions() const override { return true; }
   at::Tensor score(const TensorPolicyInput& input) const override {
     const at::Tensor keys = doubles(input.keys), turn = future_rotation(input);
     const auto d = static_cast<double>(keys.size(2));
@@ -86,31 +83,23 @@ class CapKv final : public TensorPolicy {
  public:
   explicit CapKv(const PolicySpec& spec) : tau_(analysis::read_positive(spec, "tau")) {}
 
-  bool reads_positions() const override { return true; }
   at::Tensor score(const TensorPolicyInput& input) const override {
     const at::Tensor keys = doubles(input.keys), values = doubles(input.values);
     const at::Tensor means = at::matmul(input.moments.mean(), future_rotation(input).t());
-    const at::Tensor norms = keys.norm(2, {2});
-    at::Tensor sums = at::zeros_like(norms);
-    for (int64_t query = 0; query < input.group_size; ++query) {
-      const at::Tensor mean = means.select(1, query).unsqueeze(2);  // (h, d, 1)
-      const at::Tensor lengths = norms * mean.squeeze(2).norm(2, {1}, true);
-      const at::Tensor weight = (quotient(at::bmm(keys, mean).squeeze(2), lengths) * tau_).exp_();
-      const at::Tensor a = at::eye(values.size(2), values.options()) +
-                           at::bmm(values.transpose(1, 2), values * weight.unsqueeze(2));
-      sums += weight * at::bmm(values, inverse_root(a).transpose(1, 2)).square_().sum(2);
-    }
+    const at::Tensor lengths = keys.norm(2, {2}).unsqueeze(1) * means.norm(2, {2}, true);  // (h, G, n)
+    const at::Tensor products = at::bmm(means, keys.transpose(1, 2));
+    const at::Tensor weight = (quotient(products, lengths) * tau_).exp_();
+    std::vector<at::Tensor> spanned;  // a table of rows at a time
+    for (int64_t query = 0; query < input.group_size; ++query)
+      spanned.push_back(at::bmm(values.transpose(1, 2), values * weight.select(1, query).unsqueeze(2)));
+    const at::Tensor roots = inverse_roots(at::stack(spanned, 1) + at::eye(values.size(2), values.options()));
+    at::Tensor sums = at::zeros({input.n_heads(), input.n_rows()}, keys.options());
+    for (int64_t query = 0; query < input.group_size; ++query)
+      sums += weight.select(1, query) * at::bmm(values, roots.select(1, query)).square_().sum(2);
     return sums / input.group_size;
   }
 
  private:
-  // L⁻¹ of A = L Lᵀ, so that vᵀA⁻¹v = ‖L⁻¹v‖²; on the host, as tensor_leverages' eigenvectors.
-  static at::Tensor inverse_root(const at::Tensor& a) {
-    const at::Tensor root = at::linalg_cholesky(a.to(at::kCPU));
-    const at::Tensor one = at::eye(a.size(1), root.options()).expand_as(root);
-    return at::linalg_solve_triangular(root, one, false).to(a.device());
-  }
-
   double tau_;
 };
 

@@ -351,6 +351,11 @@ std::size_t end_of_name(std::string_view text) {
 
 }  // namespace
 
+analysis::Slots python_slots(std::string_view text) {
+  return analysis::read_slots(
+      {.name = "python", .options = slots_after(text.substr(std::min(end_of_name(text) + 1, text.size())))});
+}
+
 analysis::PolicySpec python_policy(std::string_view text) {
   const std::size_t end = end_of_name(text);
   const FunctionName name = parse_name(text.substr(0, end));

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "analysis/policies/policy.hpp"
+#include "analysis/policies/slots.hpp"
 
 namespace keyscope::capture {
 
@@ -30,5 +31,9 @@ bool is_python_policy(std::string_view text);
 //   not there; naming the function. `score` throws Error where the function raises, or returns what no score
 //   can be; Cancelled after `cancel`
 analysis::PolicySpec python_policy(std::string_view text);
+
+// What is decided beside the score of a policy that is named so, without starting anything.
+//   throws UsageError as `python_policy` does on another text
+analysis::Slots python_slots(std::string_view text);
 
 }  // namespace keyscope::capture

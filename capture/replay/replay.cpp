@@ -229,13 +229,13 @@ void check_options(const ReplayOptions& options) {
 // One layer is replayed at a time, all with one budget.
 void check_slots(const analysis::PolicySpec& spec, const analysis::Policy& policy, std::int64_t budget) {
   const analysis::Slots& slots = policy.slots();
-  const bool one_set = slots.granularity == analysis::Slots::Granularity::kModel;
-  if (slots.all_layers() || slots.splits_layers())
+  if (slots.all_layers() || slots.splits_layers()) {
+    const auto [given, instead] = analysis::weighing_option(spec);
     throw UsageError(fmt::format(
         "replay: policy {} has {}, which weighs layers against each other, and a replay takes one by itself; "
         "capture with it, or take {}",
-        spec.name, one_set ? "granularity=model" : "split=" + spec.options.at("split"),
-        one_set ? "granularity=layer" : "split=uniform"));
+        spec.name, given, instead));
+  }
   if (slots.weighs_values())
     throw UsageError(fmt::format(
         "replay: policy {}: critical={} weighs values by the model's output projection, which no recording "

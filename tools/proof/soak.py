@@ -2,15 +2,16 @@
 """Uses a live window at random for a long time, by real input events, while captures under random policies come and
 go beside it, some of them killed: memory, handles and threads of the window at the beginning, in the middle, at the end.
 
-    tools/proof/soak.py build/release/keyscope --minutes 120 --out soak.jsonl
+    tools/proof/soak.py build/release/keyscope --minutes 120 --seed 1 --out soak.jsonl
 
 Needs Xvfb and xdotool (`./run test` installs them). A soak may be had in parts: of the same file what is measured is
-appended, and `--summary` prints the table of all parts. Ends with 1 where the window or a capture crashed, where a
+appended under its seed, and `--summary` prints the table of all parts. Ends with 1 where the window or a capture crashed, where a
 recording cannot be read, or where the window's memory grew: median of the last fifth over that of the second fifth by
 more than `--growth`.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -44,7 +45,8 @@ class Events:
         self.draw, self.window, self.recordings = draw, window, recordings
 
     def tool(self, *words):
-        subprocess.run(["xdotool", *map(str, words)], check=False, capture_output=True, timeout=60)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(["xdotool", *map(str, words)], check=False, capture_output=True, timeout=60)
 
     def place(self):
         return self.draw.randrange(SIZE[0]), self.draw.randrange(SIZE[1])
@@ -104,9 +106,9 @@ class Captures(threading.Thread):
     """One after another beside the window, of random policies; half of them are interrupted or killed."""
 
     def __init__(self, keyscope, folder, draw):
-        super().__init__()
+        super().__init__(daemon=True)
         self.keyscope, self.folder, self.draw, self.over = keyscope, folder, draw, threading.Event()
-        self.problems, self.counts, self.whole = [], {"finished": 0, "interrupted": 0, "killed": 0}, []
+        self.problems, self.counts, self.whole = [], dict.fromkeys(("finished", "interrupted", "killed", "refused"), 0), []
 
     def run(self):
         while not self.over.is_set():
@@ -126,12 +128,13 @@ class Captures(threading.Thread):
         except subprocess.TimeoutExpired:
             running.send_signal(signal.SIGKILL if fate == "killed" else signal.SIGINT)
             _, said = running.communicate()
-        self.counts[fate] += 1
+        ended = {0: "finished", 130: "interrupted", -signal.SIGKILL: "killed"}.get(running.returncode, "refused")
+        self.counts[ended] += 1
         self.judge(out, fate, running.returncode, said.decode(errors="replace").strip(), " ".join(map(str, command[1:])))
 
     def judge(self, out, fate, status, said, words):
         fitting = {"finished": (0,), "interrupted": (0, 130), "killed": (0, -signal.SIGKILL)}[fate]
-        refused = status in (1, 2) and said.startswith("keyscope: ")  # a policy that this prompt does not allow
+        refused = status == 2 and said.startswith("keyscope: ")  # a policy or a budget that this prompt does not allow
         if status not in fitting and not refused:
             self.problems.append(f"ended with {status}: {words}: {said[:200]}")
         file = out if out.exists() else pathlib.Path(f"{out}.part")
@@ -184,20 +187,26 @@ def soak(asked):
             problems.append(f"the window ended with {window.returncode}: "
                             f"{(folder / 'stderr').read_text(errors='replace')[-500:]}")
         window.send_signal(signal.SIGTERM)
-        window.wait(60)
+        try:
+            window.wait(60)
+        except subprocess.TimeoutExpired:
+            problems.append("the window did not end within a minute of SIGTERM")
+            window.kill()
         lines.write(json.dumps({"part": asked.seed, "events": n_events, "captures": captures.counts,
                                 "problems": problems}) + "\n")
     return problems
 
 
 def summary(asked):
-    """Of every part the medians of its first, middle and last fifth."""
+    """Of every part the medians of four of its fifths; whether the last took much more than the second."""
     grown = False
     rows = [json.loads(line) for line in pathlib.Path(asked.out).read_text().splitlines()]
     print("part  minutes  events  captures              fifth       MiB  threads  handles")
     for part in dict.fromkeys(row["part"] for row in rows):
         samples = [row for row in rows if row["part"] == part and "rss_mib" in row]
         ends = [row for row in rows if row["part"] == part and "captures" in row]
+        if not samples:
+            continue
         fifth = max(1, len(samples) // 5)
         medians = {}
         for name, some in (("first", samples[:fifth]), ("second", samples[fifth:2 * fifth] or samples),
@@ -218,7 +227,7 @@ def main():
     parser.add_argument("keyscope", type=os.path.abspath)
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn, and the part's name")
+    parser.add_argument("--seed", type=int, required=True, help="of what is drawn, and the part's name")
     parser.add_argument("--growth", type=float, default=1.25)
     parser.add_argument("--summary", action="store_true")
     asked = parser.parse_args()

@@ -1,7 +1,9 @@
 #include "analysis/policies/slots.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <string>
@@ -117,7 +119,7 @@ std::vector<double> shares_of(const json& attention, const CakeTemperatures& tem
         for (Eigen::Index row = 0; row < weights.cols(); ++row) weights(query, row) = head[query][row];
       preference.add(weights);
     }
-    shares.push_back(preference.share(temperatures));
+    shares.push_back(preference.log_share(temperatures));
   }
   return shares;
 }
@@ -157,9 +159,11 @@ TEST(Slots, KeepTheRowsThatNumPyKeeps) {
         const std::vector<std::int64_t> held(budgets.size(), std::ssize(golden.positions));
         EXPECT_EQ(protected_everywhere(slots.protect, nominal),
                   std::ssize(policy.at("protected").get<Rows>()));
-        EXPECT_EQ(cake_budgets(shares, nominal, protected_everywhere(slots.protect, nominal), held), budgets);
+        EXPECT_EQ(
+            cake_budgets(shares, nominal, protected_everywhere(slots.protect, nominal), held, slots.unit()),
+            budgets);
         for (std::size_t layer = 0; layer < shares.size(); ++layer)
-          EXPECT_NEAR(shares[layer], from.at("cake_shares").at(layer).get<double>(), 1e-8 * shares[layer]);
+          EXPECT_NEAR(shares[layer], std::log(from.at("cake_shares").at(layer).get<double>()), 1e-8);
       }
       std::vector<std::vector<Selection>> selections;
       for (std::size_t layer = 0; layer < layers.size(); ++layer) {
@@ -191,14 +195,17 @@ TEST(Slots, CakesTemperaturesMayBeGiven) {
   EXPECT_EQ(slots_of("split=cake:1.2/0.6").cake.spatial, 1.2);
   EXPECT_EQ(slots_of("split=cake:1.2/0.6").cake.temporal, 0.6);
   const LayerPreference preference{.dispersion = 4, .shift = 0.25};
-  EXPECT_DOUBLE_EQ(preference.share({2, 0.5}), 2 * 0.0625);
+  EXPECT_DOUBLE_EQ(preference.log_share({2, 0.5}), std::log(2 * 0.0625));
+  EXPECT_EQ(LayerPreference().log_share({}), -std::numeric_limits<double>::infinity());
 }
 
 // What layers hold less than they are given goes to the others, and no row of the budget is left over.
 TEST(Slots, CakeDealsOutWhatLayersHold) {
   using Numbers = std::vector<std::int64_t>;
-  const auto deal = [](std::vector<double> shares, std::int64_t budget, std::int64_t w, const Numbers& held) {
-    return cake_budgets(shares, budget, w, held);
+  const auto deal = [](std::vector<double> shares, std::int64_t budget, std::int64_t w, const Numbers& held,
+                       std::int64_t unit = 1) {
+    for (double& share : shares) share = std::log(share);
+    return cake_budgets(shares, budget, w, held, unit);
   };
   EXPECT_EQ(deal({0, 0, 0}, 10, 0, {20, 20, 20}), (Numbers{10, 10, 10}));
   EXPECT_EQ(deal({3, 1, 0}, 10, 0, {90, 90, 90}), (Numbers{21, 8, 1}));
@@ -207,6 +214,10 @@ TEST(Slots, CakeDealsOutWhatLayersHold) {
   EXPECT_EQ(deal({3, 1, 0}, 10, 0, {12, 5, 90}), (Numbers{12, 5, 13}));  // what nobody asked for
   EXPECT_EQ(deal({3, 1, 0}, 10, 8, {4, 90, 90}), (Numbers{4, 18, 8}));   // fewer than are protected
   EXPECT_EQ(deal({1, 1}, 5, 9, {9, 9}), (Numbers{5, 5}));
+  EXPECT_EQ(deal({3, 1, 0}, 40, 5, {90, 90, 90}, 16), (Numbers{48, 32, 16}));  // of two pages each
+  EXPECT_EQ(deal({3, 1, 0}, 16, 0, {90, 90, 90}, 16), (Numbers{16, 16, 16}));  // of one, none is left over
+  const std::vector<double> large{2000, 2000 + std::log(3.0), -2000};  // e to their powers is no number
+  EXPECT_EQ(cake_budgets(large, 20, 0, Numbers{90, 90, 90}), (Numbers{15, 44, 1}));
   std::uint64_t state = 5;
   for (int i = 0; i < 2000; ++i) {
     const auto next = [&](std::int64_t n) { return static_cast<std::int64_t>(splitmix(++state) % n); };

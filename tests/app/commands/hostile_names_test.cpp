@@ -157,13 +157,13 @@ TEST_F(HostileNames, OfAModelsFilesAreShownAndNotObeyed) {
 
 // A list as long as a file makes it is cut.
 TEST_F(HostileNames, LongListsAreCut) {
-  nlohmann::json many = nlohmann::json::array();
-  for (int i = 0; i < 1000; ++i) many.push_back(i);
-  const std::string budgets = write("budgets.json", json_text(many));
-  const CliResult result = run({"capture", "--model", kDemoModel, "--prompt", "x", "--policy", "keydiff",
-                                "--budget-file", budgets, "--dry-run"});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_LT(result.err.size(), 1000U);
+  const std::string many = folder_.file("many.h5");
+  Words words{"capture", "--model", kDemoModel, "--prompt", "one two three", "--budget", "3", "--out", many};
+  for (int i = 0; i < 60; ++i) words.insert(words.end(), {"--policy", "sink:first=" + std::to_string(i)});
+  ASSERT_EQ(run(words).status, 0);
+  const CliResult result = run({"figure", many, "head-map", "--run", "absent", "--out", out("map") + ".svg"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, ::testing::HasSubstr("… and 28 more"));
 }
 
 }  // namespace

@@ -263,14 +263,16 @@ TEST(QuantisedCapture, RecordsKeysAsTheCacheHoldsThem) {
 
 // Where rows of all layers go together, the bytes are those that are left.
 TEST(QuantisedCapture, BytesAreThoseAfterTheEviction) {
-  for (const char* policy : {"keydiff", "keydiff:granularity=model"}) {
+  for (const char* policy : {"keydiff", "keydiff:granularity=model", "keydiff:split=cake"}) {
     CaptureOptions options = quantised_options("int8");
     options.policies = test::policies({policy});
     options.cache_formats = {cache_format("int8")};
     options.budget = 12;
     options.schedule = Schedule::kBlock;
     const auto captured = test::run_in_memory(test::tiny_model(), options);
-    EXPECT_THAT(captured.recording->statistics(0, 0).held_bytes, ::testing::Each(2 * 12 * 8 * 4)) << policy;
+    if (!std::string_view(policy).ends_with("cake")) {  // by which layers have rows of their own number
+      EXPECT_THAT(captured.recording->statistics(0, 0).held_bytes, ::testing::Each(2 * 12 * 8 * 4)) << policy;
+    }
     EXPECT_EQ(captured.outcomes[0].held_bytes, 4 * 2 * 12 * 8 * 4) << policy;
   }
 }

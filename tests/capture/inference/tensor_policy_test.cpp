@@ -99,6 +99,7 @@ struct PolicyRows {
   void add_queries(const analysis::PolicyNeeds& needs, TensorPolicyInput& input) const {
     input.group_size = kGroup;
     input.n_new_rows = kNewRows;
+    input.end = kEnd;
     input.rotation = &rotation;
     const auto last = [&](std::int64_t most) {
       const std::int64_t w = std::min<std::int64_t>(most, kNewRows);
@@ -242,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
                           "snapkv:window=4,kernel=5,recent=2", "snapkv:kernel=201,recent=0", "sink",
                           "sink:first=40", "random", "random:seed=3", "lagkv", "lagkv:lag=7,sinks=3",
                           "lagkv:lag=30", "expected", "expected:epsilon=0", "capkv", "capkv:tau=2",
-                          "triattention", "triattention:group=mean", "compactor",
+                          "capkv:tau=9", "triattention", "triattention:group=mean", "compactor",
                           "compactor:window=3,blend=0.4", "rkv", "rkv:window=3,kernel=1,threshold=0.2",
                           "rkv:weight=0.6,kernel=21", "dropkv", "dropkv:window=1", "defensive",
                           "defensive:window=3,kernel=5", "qfilters:file=f"),
@@ -260,6 +261,24 @@ TEST(TensorPolicy, EveryPolicyOfTheRegistryHasOne) {
         analysis::parse_policy(entry.required.empty() ? entry.name : entry.name + ":file=f"), 1);
     if (policy == nullptr) continue;
     EXPECT_NE(tensor_policy(*policy), nullptr) << entry.name;
+  }
+}
+
+// Of weights that leave nothing of the unit matrix, a share of 1 at most is left of each row.
+TEST(TensorPolicy, BearsWhatSpansFarMoreThanOne) {
+  const PolicyRows rows(at::kFloat);
+  const auto policy = analysis::make_policy(analysis::parse_policy("capkv:tau=300"), 1);
+  const at::Tensor scores = tensor_policy(*policy)->score(rows.there(9, policy->needs()));
+  EXPECT_TRUE(scores.isfinite().all().item<bool>());
+  EXPECT_GE(scores.min().item<double>(), 0);
+}
+
+TEST(TensorPolicy, SaysThatKeysAreNotFinite) {
+  PolicyRows rows(at::kFloat);
+  rows.keys[1][7][3] = std::nan("");
+  for (const char* name : {"leverage", "compactor", "capkv"}) {
+    const auto policy = analysis::make_policy(analysis::parse_policy(name), 1);
+    EXPECT_THROW(tensor_policy(*policy)->score(rows.there(9, policy->needs())), InvalidInput) << name;
   }
 }
 

@@ -128,6 +128,8 @@ TEST_F(PythonPolicies, ForceRowsByInfinity) {
 
 TEST_F(PythonPolicies, TakeTheSlotsOfEveryScorer) {
   const std::string name = named("def score(head):\n    return head.positions\n");
+  EXPECT_TRUE(python_slots(name + ",split=cake").all_layers());
+  EXPECT_FALSE(python_slots(name).all_layers());
   const auto spec = python_policy(name + ",protect=sinks:4+recent:0.1,granularity=page:16");
   const auto policy = analysis::make_policy(spec, 0);
   EXPECT_EQ(policy->slots().protect.sinks, 4);

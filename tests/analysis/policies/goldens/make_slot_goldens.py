@@ -28,7 +28,8 @@ fall in equal steps from w + a to w + b, w the protected rows, a = min(2(N - w) 
 b = 2(N - w) - a. That is the authors' code, where the window is what is protected and comes on top, the cap at the
 prompt included (kvpress counts its window within a and b, and falls back to equal budgets where b < window). `cake`
 (arXiv 2503.12491): every layer has max(w, 1) rows, and what is left of L·N goes by H^(1/τ1)·V^(1/τ2), up to the rows
-that a layer holds (here T); what a full layer cannot take goes to the others by the same shares. H: entropy (nats) of a query head's
+that a layer holds (here T); what a full layer cannot take goes to the others by the same shares; of pages, pages are dealt
+out. H: entropy (nats) of a query head's
 attention, mean over the window, summed over the layer's query heads; V: variance over the window's queries, summed
 over rows and query heads. All shares equal where all are 0, as with a window of one query. The paper tunes τ1 and τ2
 a model and a budget; 1.6 and 0.4 are its Llama-3.1-8B at 1024 rows. Its code sums the entropies of single queries
@@ -126,9 +127,11 @@ def dealt_by_shares(shares, budget, w, held):
         full |= over
 
 
-def cake(budget, w, n_prompt, attention):
-    shares = cake_shares(attention)
-    return rounded(dealt_by_shares(shares, budget, w, [n_prompt] * len(shares))[0], len(shares) * budget)
+def cake(budget, w, n_prompt, attention, size):
+    """Rows, or whole pages of `size`, of which w and what a layer holds are rounded up, and N down."""
+    shares, pages = cake_shares(attention), max(1, budget // size)
+    wanted, _ = dealt_by_shares(shares, pages, -(-w // size), [-(-n_prompt // size)] * len(shares))
+    return [size * n for n in rounded(wanted, len(shares) * pages)]
 
 
 def best(scores, first, budget):
@@ -201,7 +204,8 @@ def selected(case, protect, granularity, split, budget):
     if split == "pyramid":
         budgets = pyramid(budget, len(first), n_prompt, N_LAYERS)
     elif split == "cake":
-        budgets = cake(budget, len(first), n_prompt, case["attention"])
+        size = int(granularity.split(":")[1]) if granularity.startswith("page") else 1
+        budgets = cake(budget, len(first), n_prompt, case["attention"], size)
     if granularity == "model":
         mean = exact_mean(scores, 2)
         sets = [apart(mean, first, budget) if len(positions) > budget else list(range(len(positions)))] * N_LAYERS

@@ -185,10 +185,13 @@ def rows_ahead(options, positions, n_prompt, run_budget, of_scorer, budget):
 def cake_budgets(options, shares, budget, n_prompt, held):
     """Of the layers that are cut, which hold so many rows, after a block; and how close their rounding was to another,
     in rows."""
+    granularity = options.get("granularity", "head")
+    size = int(granularity.split(":")[1]) if granularity.startswith("page") else 1
     w = len(slots.protected_rows(options.get("protect", "none"), range(budget), n_prompt, budget))
-    wanted, full = slots.dealt_by_shares(shares, budget, w, held)
+    budget = max(1, budget // size)  # pages
+    wanted, full = slots.dealt_by_shares(shares, budget, -(-w // size), [-(-n // size) for n in held])
     rest = sorted((float(x - math.floor(x)) for layer, x in enumerate(wanted) if layer not in full), reverse=True)
     n_up = len(held) * budget - sum(math.floor(x) for x in wanted)
     close = [rest[n_up - 1] - rest[n_up]] if 0 < n_up < len(rest) else []
     close += [min(x, 1 - x) for x in rest if x > 0]  # 0: whole by its nature, in any precision
-    return slots.rounded(wanted, len(held) * budget), min(close, default=math.inf)
+    return [size * n for n in slots.rounded(wanted, len(held) * budget)], min(close, default=math.inf)

@@ -246,6 +246,7 @@ CASES = [
     *slotted("keydiff", QWEN3_NEXT | dict(budget=8, block=5), dict(split="cake")),
     *slotted("keydiff", GEMMA4 | dict(budget=7, block=5), dict(split="cake")),
     *slotted("rkv", DEMO | dict(budget=20, block=12), dict(split="cake")),
+    *slotted("keydiff", DEMO | dict(budget=8, block=16), dict(split="cake", granularity="page:4", protect="sinks:2")),
 ]
 
 
