@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/outputs_together.hpp"
 #include "base/program.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -156,11 +157,7 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::commit() {
   sync_part(part_, path_);
   output_path(path_, replace_);
-  std::error_code error;
-  fs::rename(part_, path_, error);
-  if (error)
-    throw FileError(
-        fmt::format("{}: could not be renamed from {}: {}", path_.string(), part_.string(), error.message()));
+  complete_file({part_, path_, replace_});
   committed_ = true;
 }
 

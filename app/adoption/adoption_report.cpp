@@ -117,7 +117,6 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
                     const std::filesystem::path& out) {
   const std::vector<figures::Figure> all = adoption_figures(adoption);
   const auto pictures = results::draw_pictures(all, out / kFigures);
-  remove_figures(out / kFigures, all);
   const nlohmann::ordered_json json = adoption_json(adoption);
   provenance.configuration = json_text(json);
   provenance.model_sha256 = adoption.model.weights_sha256;
@@ -129,6 +128,10 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
                        true);
   write_file(out / "report.html", adoption_page(adoption, pictures), true);
   write_file(out / "report.json", json_text(json, 2) + "\n", true);
+}
+
+void remove_older_figures(const Adoption& adoption, const std::filesystem::path& out) {
+  remove_figures(out / kFigures, adoption_figures(adoption));
 }
 
 namespace {

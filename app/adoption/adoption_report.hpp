@@ -42,6 +42,9 @@ void write_adoption(const Adoption& adoption, const capture::Model& model,
                     std::span<const results::Prompt> prompts, recording::Provenance provenance,
                     const std::filesystem::path& out);
 
+// Takes away the pictures of an earlier report that this one has not, once its own have their names.
+void remove_older_figures(const Adoption& adoption, const std::filesystem::path& out);
+
 // Everything of the report, by names that docs/report.md explains; null for what is not known.
 nlohmann::ordered_json adoption_json(const Adoption& adoption);
 

@@ -26,6 +26,7 @@
 #include "app/measures/quantisation_effect.hpp"
 #include "app/measures/recording_measures.hpp"
 #include "base/errors.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 #include "capture/replay/replay.hpp"
 
@@ -78,8 +79,10 @@ void run_analyze(const AnalyzeArguments& arguments) {
       cancelled);
   progress.clear();
   if (!arguments.json.is_stdout() && !arguments.csv.is_stdout()) print_measures(*info, runs);
+  OutputsTogether outputs;
   if (arguments.csv.given()) write_text(arguments.csv, measures::measures_csv(*info, runs));
   if (arguments.json.given()) write_json(arguments.json, measures::measures_json(*info, runs));
+  outputs.commit();
 }
 
 }  // namespace

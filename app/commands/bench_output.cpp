@@ -18,6 +18,7 @@
 #include "app/drawing/cairo_painter.hpp"
 #include "app/figures/nexus.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -235,8 +236,10 @@ void write_benchmark(const benchmarks::Benchmark& benchmark,
                      const std::optional<capture::ModelConfig>& config, const BenchOutputs& outputs) {
   if (!outputs.json.is_stdout())
     say("{}\n{}{}", bench_setting(benchmark), bench_table(benchmark), ratio_notes(benchmark));
-  if (outputs.json.given()) write_json(outputs.json, benchmarks::benchmark_json(benchmark));
+  OutputsTogether together;
   if (!outputs.out.empty()) write_figure(benchmark, config, outputs);
+  if (outputs.json.given()) write_json(outputs.json, benchmarks::benchmark_json(benchmark));
+  together.commit();
 }
 
 }  // namespace keyscope::commands

@@ -20,6 +20,7 @@
 #include "app/measures/policy_difference.hpp"
 #include "app/measures/token_story.hpp"
 #include "base/errors.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -154,8 +155,10 @@ void run_diff(const DiffArguments& arguments) {
             ? "Attention is that of the run none: up to the eviction, and from there to the prompt's end."
             : "What was lost is not known: " + difference.missing + ".");
   }
+  OutputsTogether outputs;
   if (arguments.csv.given()) write_text(arguments.csv, measures::difference_csv(*info, difference, a, b));
   if (arguments.json.given()) write_json(arguments.json, diff_json(*info, difference, a, b, heads.size()));
+  outputs.commit();
 }
 
 }  // namespace

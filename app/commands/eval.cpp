@@ -36,6 +36,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "capture/recording/recording_layout.hpp"
@@ -62,7 +63,7 @@ namespace {
 void write_asked_figures(const EvalOptions& options, const std::vector<figures::Figure>& made,
                          const recording::Origin& origin);
 
-// Into OUT: results.json, every figure as png, svg and pdf, and all of them as TASK.h5.
+// Into OUT: every figure as png, svg and pdf, all of them as TASK.h5, and results.json.
 void write_folder(const std::vector<figures::Figure>& made, const nlohmann::ordered_json& json,
                   const std::string& task, const evaluation::ResultFolder& folder,
                   const recording::Origin& origin);
@@ -151,11 +152,11 @@ void write_asked_figures(const EvalOptions& options, const std::vector<figures::
 
 void write_folder(const std::vector<figures::Figure>& made, const Json& json, const std::string& task,
                   const evaluation::ResultFolder& folder, const recording::Origin& origin) {
-  folder.write("results.json", json_text(json, 2) + "\n");
   for (const figures::Figure& figure : made)
     for (const char* extension : {".png", ".svg", ".pdf"})
       draw(figure, folder.file(figure.name + extension), true);
   if (!made.empty()) figures::write_nexus(folder.file(task + ".h5"), made, origin, true);
+  folder.write("results.json", json_text(json, 2) + "\n");
 }
 
 std::unique_ptr<evaluation::ResultFolder> open_folder(const EvalOptions& options,
@@ -324,18 +325,21 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
     say("{}{}{}", report.table, study.summary(), cost_line(evaluation));
   }
   const Json cost = evaluation::cost_json(evaluation);
-  if (folder) {
-    write_folder(report.figures, report.json, task.name, *folder, origin);
-    folder->write("cost.json", json_text(cost, 2) + "\n");
-  }
-  write_asked_figures(options, report.figures, origin);
   if (options.record > 0)
     if (const std::int64_t n = record_examples(options, *model, outcome, *folder); !json.is_stdout())
       say("{} recorded; keyscope view {} opens them where the evidence went.\n", counted(n, "example"),
-          quote_word(options.out));
-  if (!json.given()) return;
-  report.json["cost"] = cost;
-  write_json(json, report.json);
+                 quote_word(options.out));
+  OutputsTogether outputs;
+  write_asked_figures(options, report.figures, origin);
+  if (folder) {
+    folder->write("cost.json", json_text(cost, 2) + "\n");
+    write_folder(report.figures, report.json, task.name, *folder, origin);
+  }
+  if (json.given()) {
+    report.json["cost"] = cost;
+    write_json(json, report.json);
+  }
+  outputs.commit();
 }
 
 std::string cost_line(const evaluation::Evaluation& evaluation) {

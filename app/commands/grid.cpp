@@ -23,6 +23,7 @@
 #include "app/evaluation/task_report.hpp"
 #include "app/grid/grid_run.hpp"
 #include "base/errors.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -118,11 +119,13 @@ void run_grid(const GridArguments& arguments) {
   const grid::GridFindings findings = grid::find(measure(arguments, folder));
   const std::vector<std::string> bad_rows = bad_rows_of(tasks);
   auto json = grid::grid_json(findings, settings, bad_rows);
+  OutputsTogether outputs;
   folder.write(findings, json, provenance_of_results());
   if (target.given()) {
     json["cost"] = evaluation::cost_json(folder.evaluated());
     write_json(target, json);
   }
+  outputs.commit();
   if (target.is_stdout()) return;
   for (const std::string& row : bad_rows) say("Skipped: {}\n", row);
   say("{}{}", grid::grid_table(findings), cost_line(folder.evaluated()));

@@ -24,6 +24,7 @@
 #include "app/figures/axis_ticks.hpp"
 #include "app/figures/nexus.hpp"
 #include "base/files.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/model_cache.hpp"
@@ -112,8 +113,10 @@ void run_prompts(PromptsArguments& arguments) {
   arguments.folder = capture::find_model(arguments.model);
   const capture::ModelConfig config = capture::read_config(arguments.folder);
   const PromptLengths lengths = measure_lengths(arguments, config);
+  OutputsTogether outputs;
   if (!arguments.out.empty()) write_lengths_figure(arguments, config, lengths);
   if (arguments.json.given()) write_json(arguments.json, to_json(lengths));
+  outputs.commit();
   if (!arguments.json.is_stdout()) say("{}", table_of(lengths));
 }
 

@@ -24,6 +24,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -128,6 +129,17 @@ Json outcome_json(const replay::ReplayPlan& plan, const recording::RecordingInfo
   return json;
 }
 
+// With progress on stderr.
+std::vector<replay::RunOutcome> replay_runs(const ReplayArguments& arguments, const replay::Source& source,
+                                            const replay::ReplayPlan& plan,
+                                            const std::atomic<bool>& cancelled) {
+  Progress progress("rows", arguments.quiet);
+  return replay::run_replay(
+      source, plan, {arguments.out, arguments.force},
+      [&](std::int64_t done, const std::string& run) { progress.update(done, plan.rows_total, run); },
+      cancelled);
+}
+
 void run_replay_command(const ReplayArguments& arguments) {
   const replay::ReplayOptions options = replay_options(arguments);
   check_replay_outputs(arguments);
@@ -143,13 +155,10 @@ void run_replay_command(const ReplayArguments& arguments) {
     cancelled = true;
     cancel_policies(options.policies);
   });
-  Progress progress("rows", arguments.quiet);
-  const auto outcomes = replay::run_replay(
-      source, plan, {arguments.out, arguments.force},
-      [&](std::int64_t done, const std::string& run) { progress.update(done, plan.rows_total, run); },
-      cancelled);
-  progress.clear();
+  OutputsTogether outputs;
+  const auto outcomes = replay_runs(arguments, source, plan, cancelled);
   if (arguments.json.given()) write_json(arguments.json, outcome_json(plan, *info, arguments, outcomes));
+  outputs.commit();
 }
 
 void add_replay_options(CLI::App& command, ReplayArguments& arguments) {

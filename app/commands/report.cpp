@@ -26,6 +26,7 @@
 #include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
 #include "base/errors.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -157,8 +158,11 @@ void run_report(const ReportArguments& arguments) {
   adoption::claim_folder(arguments.out, settings, tasks.tasks(), arguments.force);
   const adoption::Adoption adoption = measure_adoption(arguments, study, *model, settings, tasks, prompts);
   const std::filesystem::path out = arguments.out;
+  OutputsTogether outputs;
   adoption::write_adoption(adoption, *model, prompts, provenance_of_results(), out);
   if (json.given()) write_json(json, adoption::adoption_json(adoption));
+  outputs.commit();
+  adoption::remove_older_figures(adoption, out);
   if (json.is_stdout()) return;
   for (const adoption::TaskOutcome& task : adoption.tasks)
     for (const std::string& row : task.bad_rows) say("Skipped: {}\n", row);

@@ -18,6 +18,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::commands {
@@ -68,9 +69,9 @@ void write_reproduction(const ReproduceArguments& arguments, const nlohmann::ord
                         const std::string& table, const nlohmann::ordered_json& cost) {
   if (arguments.out.empty()) return;
   const std::filesystem::path out = arguments.out;
-  write_file(out / "results.json", json_text(json, 2) + "\n", true);
   write_file(out / "table.txt", table, true);
   write_file(out / "cost.json", json_text(cost, 2) + "\n", true);
+  write_file(out / "results.json", json_text(json, 2) + "\n", true);
 }
 
 void run_reproduce(const ReproduceArguments& arguments) {
@@ -86,11 +87,13 @@ void run_reproduce(const ReproduceArguments& arguments) {
   const std::string table = grid::reproduction_table(experiment, rows, command);
   auto json = grid::reproduction_json(reproduction, rows, command);
   const auto cost = evaluation::cost_json(reproduction.evaluated());
+  OutputsTogether outputs;
   write_reproduction(arguments, json, table, cost);
   if (target.given()) {
     json["cost"] = cost;
     write_json(target, json);
   }
+  outputs.commit();
   if (target.is_stdout()) return;
   say("{}{}", table, reproduction.plan().n_results == 0 ? "" : cost_line(reproduction.evaluated()));
 }

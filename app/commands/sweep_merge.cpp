@@ -18,6 +18,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "capture/python/python_policy.hpp"
@@ -111,9 +112,11 @@ void run_merge(const MergeArguments& arguments) {
     if (cancelled) throw Cancelled("interrupted; nothing was written");
     progress.update(done, total, "merged");
   };
+  OutputsTogether outputs;
   sweep::MergeOutcome outcome = sweep::merge(folder, plan, measures_of, arguments.out, options);
   progress.clear();
   if (csv.given()) write_text(csv, [&](const auto& write) { sweep::write_csv(outcome.table, write); });
+  outputs.commit();
   if (!csv.is_stdout()) print_outcome(outcome, arguments.out);
   if (!arguments.parquet.empty()) write_parquet(arguments.out, arguments.parquet);
 }

@@ -323,13 +323,16 @@ Image draw_page(const Figure& figure, const PageOptions& options) {
       draw_raster(figure, lay_out(figure, options.width_inches * kPointsPerInch), options, figure.name));
 }
 
-void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options) {
+std::string draw_bytes(const Figure& figure, const std::filesystem::path& path, const PageOptions& options) {
   const FileFormat format = format_of(path);
   require_size(options);
   const PageLayout layout = lay_out(figure, options.width_inches * kPointsPerInch);
-  const std::string bytes = format == FileFormat::kPng ? draw_png(figure, layout, options, path)
-                                                       : draw_vectors(figure, layout, options, format, path);
-  write_file(path, bytes, options.replace);
+  return format == FileFormat::kPng ? draw_png(figure, layout, options, path)
+                                    : draw_vectors(figure, layout, options, format, path);
+}
+
+void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options) {
+  write_file(path, draw_bytes(figure, path, options), options.replace);
 }
 
 }  // namespace keyscope::figures

@@ -37,6 +37,11 @@ FileFormat format_of(const std::filesystem::path& path);
 //   exists and may not be replaced, or cannot be written
 void draw_to_file(const Figure& figure, const std::filesystem::path& path, const PageOptions& options = {});
 
+// The bytes of that file.
+//   throws UsageError as draw_to_file does
+std::string draw_bytes(const Figure& figure, const std::filesystem::path& path,
+                       const PageOptions& options = {});
+
 // Pixels, rows from the top, four bytes each: blue, green, red, one that means nothing.
 struct Image {
   int width = 0, height = 0;

@@ -125,8 +125,6 @@ GridScores GridFolder::measure(const evaluation::EvaluationWatch& watch) {
 
 void GridFolder::write(const GridFindings& findings, const Json& json,
                        recording::Provenance provenance) const {
-  out_.write("results.json", json_text(json, 2) + "\n");
-  out_.write("cost.json", json_text(evaluation::cost_json(all_), 2) + "\n");
   const auto figures = grid_figures(findings, run_.settings.model.name);
   figures::PageOptions page;
   page.replace = true;
@@ -141,6 +139,8 @@ void GridFolder::write(const GridFindings& findings, const Json& json,
   origin.provenance = std::move(provenance);
   origin.model = capture::model_info(run_.model.config(), run_.settings.model.name);
   figures::write_nexus(out_.file("grid.h5"), figures, origin, true);
+  out_.write("cost.json", json_text(evaluation::cost_json(all_), 2) + "\n");
+  out_.write("results.json", json_text(json, 2) + "\n");
 }
 
 bool is_of_grid(const fs::path& name) {

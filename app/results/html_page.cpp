@@ -46,10 +46,9 @@ namespace {
 namespace fs = std::filesystem;
 
 PagePicture draw(const figures::Figure& figure, const fs::path& path) {
-  figures::PageOptions page;
-  page.replace = true;
-  figures::draw_to_file(figure, path, page);
-  return {figure.title, read_file(path)};
+  PagePicture picture{figure.title, figures::draw_bytes(figure, path)};
+  write_file(path, picture.svg, true);
+  return picture;
 }
 
 }  // namespace

@@ -70,9 +70,10 @@ OutFolder::OutFolder(fs::path out, const Json& settings, std::string_view kind, 
 void OutFolder::make(const fs::path& name) const {
   const fs::path folder = name.empty() ? out_ : file(name);
   std::error_code error;
-  fs::create_directories(folder, error);
+  const bool is_new = fs::create_directories(folder, error);
   if (error)
     throw FileError(fmt::format("{}: the folder cannot be made: {}", folder.string(), error.message()));
+  if (is_new) sync_path(folder_of(folder));
 }
 
 void OutFolder::write_settings() {
@@ -82,7 +83,6 @@ void OutFolder::write_settings() {
 
 void OutFolder::write(const fs::path& name, std::string_view bytes) const {
   write_file(file(name), bytes, true);
-  sync_path(file(name).parent_path());
 }
 
 fs::path OutFolder::settings_file() const { return file(kSettings); }

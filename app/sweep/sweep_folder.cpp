@@ -16,6 +16,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 
 namespace keyscope::sweep {
 
@@ -141,14 +142,18 @@ Plan SweepFolder::write(const std::function<Plan(const EachCell&)>& plan) const 
     if (!file) throw FileError(fmt::format("{}: cannot be written", cells.part().string()));
     for (const char* name : kFolders) make_folder(folder_ / name);
     for (int first = 0; first < 256; ++first) make_folder(folder_ / "results" / fmt::format("{:02x}", first));
-    // The plan says how many cells there are: who comes between the two files is told so.
+    sync_path(folder_ / "results");
+    if (is_new) sync_path(folder_of(folder_));
+    // The plan says how many cells there are: who comes between the two names is told so.
+    OutputsTogether outputs;
     cells.commit();
+    write_file(folder_ / kPlanFile, json_text(plan_json(made), 2) + "\n", true);
+    outputs.commit();
   } catch (...) {
     std::error_code ignored;
     if (is_new) fs::remove(folder_, ignored);  // which it is not where it holds something
     throw;
   }
-  write_file(folder_ / kPlanFile, json_text(plan_json(made), 2) + "\n", true);
   return made;
 }
 

@@ -18,6 +18,7 @@
 #include "app/results/prompts.hpp"
 #include "base/interval_text.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::validation {
@@ -340,6 +341,7 @@ std::vector<Figure> report_figures(const Report& report) {
 
 void write_report(const Report& report, const capture::Model& model, std::span<const results::Prompt> prompts,
                   recording::Provenance provenance, const ResultFolder& folder) {
+  OutputsTogether outputs;
   const std::vector<figures::Figure> all = report_figures(report);
   const std::vector<PagePicture> pictures = results::draw_pictures(all, folder.file("figures"));
   provenance.configuration = json_text(settings_json(report.settings));
@@ -352,6 +354,7 @@ void write_report(const Report& report, const capture::Model& model, std::span<c
       results::prompts_origin(model, report.settings.model.name, prompts, std::move(provenance)), true);
   folder.write("validation.html", report_page(report, pictures));
   folder.write("validation.json", report_json(report));
+  outputs.commit();
 }
 
 namespace {

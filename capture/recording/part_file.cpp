@@ -15,6 +15,7 @@
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/outputs_together.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::recording {
@@ -24,21 +25,6 @@ bool same_file(int descriptor, const std::filesystem::path& path) {
   struct stat opened, named;
   return fstat(descriptor, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-}
-
-// link() refuses an existing name on every file system that can link at all.
-int rename_by_link(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str());
-  if (errno == EEXIST || std::filesystem::exists(to)) {
-    errno = EEXIST;
-    return -1;
-  }
-  return std::rename(from.c_str(), to.c_str());
-}
-
-int rename_without_replacing(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-  return errno == EINVAL || errno == ENOSYS ? rename_by_link(from, to) : -1;
 }
 
 // Whether a file has no byte but zeros: what a file system leaves where nothing was written.
@@ -106,17 +92,7 @@ hdf5::File PartFile::create() const {
 
 void PartFile::publish() const {
   sync_path(part_);
-  const int renamed =
-      replace_ ? std::rename(part_.c_str(), out_.c_str()) : rename_without_replacing(part_, out_);
-  if (renamed != 0) {
-    const int error = errno;
-    if (error == EEXIST)
-      throw FileError(
-          fmt::format("{}: has appeared while recording and is left as it is; the recording is in {}",
-                      out_.string(), part_.string()));
-    fail_to(fmt::format("rename {} to it", part_.string()), out_.string(), error);
-  }
-  sync_path(folder_of(out_));
+  complete_file({part_, out_, replace_, true});
 }
 
 void PartFile::remove() const noexcept {

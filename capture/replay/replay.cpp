@@ -14,6 +14,7 @@
 #include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 #include "capture/model/policy_file.hpp"
 #include "capture/model/recorded_attention.hpp"
@@ -106,11 +107,13 @@ class Replay {
   std::atomic<std::int64_t> rows_done_ = 0;
 };
 
-// The runs that are whole outlive what went wrong after them; what closing the file has to say no longer
-// matters beside the first error.
+// The runs that are whole outlive what went wrong after them, and wait for no other output; what closing the
+// file has to say no longer matters beside the first error.
 void keep_what_is_done(ReplayFile& file) {
   try {
+    OutputsTogether kept;
     file.finish(false);
+    kept.commit();
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the first error is on its way
   }
 }

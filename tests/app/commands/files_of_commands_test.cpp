@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +13,7 @@
 
 #include "base/files.hpp"
 #include "tests/support/cli.hpp"
+#include "tests/support/small_disk.hpp"
 
 namespace keyscope::test {
 namespace {
@@ -78,6 +81,27 @@ TEST_F(Files, ADryRunSaysWhatWouldFail) {
       run_cli({"capture", "--model", kDemoModel, "--prompt", "Hi", "--dry-run", "--out", file("a.h5")});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("exists already"));
+}
+
+// Of two outputs the first fits the disk and the second does not: neither is there, and older ones stay.
+TEST_F(Files, OutputsOfOneCommandAreAllThereOrNone) {
+  const std::string recording = record("a.h5");
+  const std::vector<std::string> words{"analyze",     recording, "--no-bounds",  "--quiet", "--csv",
+                                       file("a.csv"), "--json",  file("a.json"), "--force"};
+  ASSERT_EQ(run_cli(words).status, 0);
+  const auto size = fs::file_size(file("a.csv"));
+  ASSERT_LT(size, fs::file_size(file("a.json")));
+  write(file("a.csv"), "older");
+  fs::remove(file("a.json"));
+  CliResult result;
+  {
+    const figures::SmallDisk disk(size);
+    result = run_cli(words);
+  }
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("a.json: could not be written"));
+  EXPECT_EQ(read_file(file("a.csv")), "older");
+  EXPECT_EQ(std::distance(fs::directory_iterator(file("")), fs::directory_iterator()), 2) << "nothing else";
 }
 
 TEST_F(Files, AFullOutputIsAnError) {

@@ -1,0 +1,118 @@
+#include "base/outputs_together.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/errors.hpp"
+#include "base/files.hpp"
+
+namespace keyscope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+thread_local OutputsTogether* together = nullptr;
+
+// What a name has cost, and so how it is taken back.
+enum class Given { kNew, kExchanged, kReplaced };
+
+int rename_with(const fs::path& from, const fs::path& to, unsigned flags) {
+  return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags);
+}
+
+bool cannot_be_asked() { return errno == EINVAL || errno == ENOSYS; }
+
+// link() refuses an existing name on every file system that can link at all.
+int rename_by_link(const fs::path& from, const fs::path& to) {
+  if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str());
+  std::error_code error;
+  if (errno == EEXIST || fs::exists(fs::symlink_status(to, error))) {
+    errno = EEXIST;
+    return -1;
+  }
+  return std::rename(from.c_str(), to.c_str());
+}
+
+int rename_without_replacing(const fs::path& from, const fs::path& to) {
+  if (rename_with(from, to, RENAME_NOREPLACE) == 0) return 0;
+  return cannot_be_asked() ? rename_by_link(from, to) : -1;
+}
+
+[[noreturn]] void fail_to_name(const NewFile& file, int error) {
+  const std::string kept = file.keeps_part ? fmt::format("; it is in {}", file.part.string()) : "";
+  throw FileError(error == EEXIST ? fmt::format("{}: has appeared while it was made, and is left as it is{}",
+                                                file.path.string(), kept)
+                                  : fmt::format("{}: cannot get its name: {}{}", file.path.string(),
+                                                std::generic_category().message(error), kept));
+}
+
+// Where a file is replaced, the part becomes the older one, so that it can be put back.
+Given give_name(const NewFile& file) {
+  if (rename_without_replacing(file.part, file.path) == 0) return Given::kNew;
+  if (errno != EEXIST || !file.replace) fail_to_name(file, errno);
+  if (rename_with(file.part, file.path, RENAME_EXCHANGE) == 0) return Given::kExchanged;
+  if (!cannot_be_asked() || std::rename(file.part.c_str(), file.path.c_str()) != 0) fail_to_name(file, errno);
+  return Given::kReplaced;
+}
+
+void take_back(const NewFile& file, Given given) noexcept {
+  if (given == Given::kNew) rename_without_replacing(file.path, file.part);
+  if (given == Given::kExchanged) rename_with(file.part, file.path, RENAME_EXCHANGE);
+}
+
+void sync_folders(std::span<const NewFile> files) {
+  std::set<fs::path> folders;
+  for (const NewFile& file : files) folders.insert(folder_of(file.path));
+  for (const fs::path& folder : folders) sync_path(folder);
+}
+
+// Where it cannot be taken away, the next process that writes there does so.
+void remove_part(const NewFile& file) noexcept {
+  std::error_code ignored;
+  fs::remove(file.part, ignored);
+}
+
+}  // namespace
+
+void give_names(std::span<const NewFile> files) {
+  std::vector<Given> given;
+  given.reserve(files.size());
+  try {
+    for (const NewFile& file : files) given.push_back(give_name(file));
+    sync_folders(files);
+  } catch (...) {
+    for (std::size_t i = given.size(); i-- > 0;) take_back(files[i], given[i]);
+    throw;
+  }
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (given[i] == Given::kExchanged) remove_part(files[i]);
+}
+
+OutputsTogether::OutputsTogether() : outer_(std::exchange(together, this)) {}
+
+OutputsTogether::~OutputsTogether() {
+  together = outer_;
+  for (const NewFile& file : files_)
+    if (!file.keeps_part) remove_part(file);
+}
+
+void OutputsTogether::commit() {
+  give_names(files_);
+  files_.clear();
+}
+
+void complete_file(NewFile file) {
+  if (together == nullptr) return give_names({&file, 1});
+  together->files_.push_back(std::move(file));
+}
+
+}  // namespace keyscope

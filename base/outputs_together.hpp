@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+namespace keyscope {
+
+// A file that is whole and on the disk, and the name that it is to get.
+struct NewFile {
+  std::filesystem::path part;  // where it lies, in the folder of `path`
+  std::filesystem::path path;
+  bool replace = false;     // whether `path` may be there
+  bool keeps_part = false;  // whether a file that gets no name stays where it lies
+};
+
+// Gives files their names, in this order, and waits until the names are on the disk: all or none. Where one
+// cannot be given, those before it are taken back and what they replaced is there again (but where the file
+// system cannot exchange names, as NFS cannot). A kill leaves those that were given: what points to others
+// comes last.
+//   throws FileError where a name cannot be given, or is there and may not be replaced
+void give_names(std::span<const NewFile> files);
+
+// While it lives, files that this thread completes (AtomicFile, recordings) get no names before `commit`,
+// which gives all of them theirs. For the outputs of one command, which are all there or none is.
+class OutputsTogether {
+ public:
+  OutputsTogether();
+  ~OutputsTogether();  // what was not committed gets no name
+  OutputsTogether(const OutputsTogether&) = delete;
+  OutputsTogether& operator=(const OutputsTogether&) = delete;
+
+  //   throws FileError as give_names does
+  void commit();
+
+ private:
+  friend void complete_file(NewFile file);
+  std::vector<NewFile> files_;
+  OutputsTogether* outer_;
+};
+
+// Gives a file its name by itself, or has it wait for the OutputsTogether of this thread. Its bytes are on
+// the disk by then.
+//   throws FileError as give_names does
+void complete_file(NewFile file);
+
+}  // namespace keyscope
