@@ -17,6 +17,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 #include "base/text.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/recording.hpp"
@@ -161,9 +162,13 @@ std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
     cancel_policies(options.policies);
   });
   std::array<recording::RecordSink*, 1> sinks{writer.get()};
+  OutputsTogether outputs;  // a capture that fails gives its recording no name
   try {
-    return capture::run_capture(model, options, sinks, control);
+    auto outcomes = capture::run_capture(model, options, sinks, control);
+    outputs.commit();
+    return outcomes;
   } catch (const Cancelled&) {
+    outputs.commit();
     progress.clear();
     // What was cut short does not replace an older recording.
     const std::filesystem::path part = output_path(target.out, true).string() + ".part";

@@ -1,7 +1,10 @@
 #include "app/drawing/page_text.hpp"
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 
+#include <fmt/format.h>
 #include <pango/pangocairo.h>
 
 #include "base/errors.hpp"
@@ -19,6 +22,14 @@ using Layout = std::unique_ptr<PangoLayout, Unref>;
 
 using FontDescription = std::unique_ptr<PangoFontDescription, void (*)(PangoFontDescription*)>;
 
+// GLib aborts where what it needs is not to be had, such as the threads in which Pango looks for fonts. The
+// process ends all the same, with a sentence.
+void end_with_a_sentence(const char* domain, GLogLevelFlags level, const char* message, void* /*unused*/) {
+  if ((level & G_LOG_LEVEL_ERROR) == 0) return g_log_default_handler(domain, level, message, nullptr);
+  fmt::print(stderr, "keyscope: {}\n", message);
+  std::_Exit(1);
+}
+
 // Without any font, Pango measures with what happens to lie in memory: pages of a million points' height.
 //   throws Error where there is none
 void require_fonts(PangoContext* context, const PangoFontDescription* wanted) {
@@ -35,6 +46,8 @@ void require_fonts(PangoContext* context, const PangoFontDescription* wanted) {
 }
 
 Layout make_layout(cairo_t* cairo, const std::string& text, const TextStyle& style) {
+  static const GLogFunc before = g_log_set_default_handler(end_with_a_sentence, nullptr);
+  static_cast<void>(before);
   Layout layout(pango_cairo_create_layout(cairo));
   PangoContext* context = pango_layout_get_context(layout.get());
   // One user unit is one point, and glyphs keep their ideal widths at every resolution.

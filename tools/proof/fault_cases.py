@@ -73,7 +73,7 @@ CASES = (
          " --out out --json out.json --quiet", (), "out.json", EVALUATION),
     Case("reproduce", f"reproduce {ROOT}/experiments/cliff-eviction.json {MODEL} --length 128 --samples 1 --out out"
          " --json out.json --quiet", (), "out.json", EVALUATION),
-    Case("validate", f"validate {MODEL} --prompts two.jsonl --max-tokens 16 --policy sink --block 8 --keep-recordings"
+    Case("validate", f"validate {MODEL} --prompts two.jsonl --max-tokens 16 --policy sink --block 4 --keep-recordings"
          " --out out --quiet", ("two.jsonl",), "out/validation.json", (*EVALUATION, "out/prompts/*")),
     Case("report", f"report {MODEL} --policies keydiff --budgets 50% --tasks niah --length 64 --examples 2 --block 16"
          " --repeat 0 --diagnose 1 --out out --json out.json --quiet", (), "out.json",

@@ -326,6 +326,23 @@ def kill_at_random(bench: Bench, judges: list[Judge], table: Table, asked: argpa
         table.add("random", name, wrong, f"killed after {moments} s (seed {asked.seed}, number {number})")
 
 
+def attack_all(bench: Bench, cases: list[Case], olders: list[bool], table: Table, asked: argparse.Namespace) -> None:
+    at_random = []
+    for case in cases:
+        for older in olders:
+            judge = Judge(bench, case, older)
+            if not older:
+                print(f"{case.name}: {len(judge.reference.outputs)} outputs, {judge.reference.seconds:.1f} s; "
+                      f"differ from run to run: {sorted(judge.reference.timed) or 'none'}", flush=True)
+            for attack in asked.attack:
+                if attack == "random":
+                    at_random.append(judge)
+                else:
+                    break_calls(bench, judge, attack, table, asked, older)
+    if at_random:
+        kill_at_random(bench, at_random, table, asked)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("keyscope", type=pathlib.Path)
@@ -342,22 +359,12 @@ def main() -> None:
     cases = [case for case in fault_cases.CASES if not asked.case or case.name in asked.case]
     olders = {"no": [False], "yes": [True], "both": [False, True]}[asked.older]
     table = Table()
-    at_random = []
-    for case in cases:
-        for older in olders:
-            judge = Judge(bench, case, older)
-            if not older:
-                print(f"{case.name}: {len(judge.reference.outputs)} outputs, {judge.reference.seconds:.1f} s; "
-                      f"differ from run to run: {sorted(judge.reference.timed) or 'none'}", flush=True)
-            for attack in asked.attack:
-                if attack == "random":
-                    at_random.append(judge)
-                else:
-                    break_calls(bench, judge, attack, table, asked, older)
-    if at_random:
-        kill_at_random(bench, at_random, table, asked)
-    table.show()
-    shutil.rmtree(asked.scratch)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended early"))
+    try:
+        attack_all(bench, cases, olders, table, asked)
+    finally:
+        table.show()
+        shutil.rmtree(asked.scratch)
     sys.exit(bool(table.failures))
 
 

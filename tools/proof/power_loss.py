@@ -277,6 +277,12 @@ def readable(arguments: str) -> str:
     return re.sub(r"(?:\\x[0-9a-f]{2})+", lambda hexed: text(hexed[0]).decode(errors="replace"), arguments[:800])
 
 
+def lose_power_in_all(bench: Bench, table: Table, asked: argparse.Namespace) -> None:
+    for case in (case for case in fault_cases.CASES if case.name in asked.case):
+        for older in {"no": [False], "yes": [True], "both": [False, True]}[asked.older]:
+            lose_power(bench, Judge(bench, case, older), table, asked, older)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("keyscope", type=pathlib.Path)
@@ -288,11 +294,12 @@ def main() -> None:
     asked = parser.parse_args()
     bench = Bench(asked.keyscope, asked.scratch)
     table = Table()
-    for case in (case for case in fault_cases.CASES if case.name in asked.case):
-        for older in {"no": [False], "yes": [True], "both": [False, True]}[asked.older]:
-            lose_power(bench, Judge(bench, case, older), table, asked, older)
-    table.show()
-    shutil.rmtree(asked.scratch)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended early"))
+    try:
+        lose_power_in_all(bench, table, asked)
+    finally:
+        table.show()
+        shutil.rmtree(asked.scratch)
     sys.exit(bool(table.failures))
 
 

@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/files.hpp"
@@ -102,6 +103,18 @@ TEST_F(Files, OutputsOfOneCommandAreAllThereOrNone) {
   EXPECT_THAT(result.err, HasSubstr("a.json: could not be written"));
   EXPECT_EQ(read_file(file("a.csv")), "older");
   EXPECT_EQ(std::distance(fs::directory_iterator(file("")), fs::directory_iterator()), 2) << "nothing else";
+}
+
+// Whose stacks are as large as this are threads that cannot be started.
+TEST_F(Files, WhereNoThreadCanBeStartedItSaysSo) {
+  rlimit before{};
+  getrlimit(RLIMIT_STACK, &before);
+  const rlimit large{rlim_t{1} << 46, before.rlim_max};
+  if (setrlimit(RLIMIT_STACK, &large) != 0) GTEST_SKIP() << "the stack's limit cannot be raised so far";
+  const CliResult result = run_cli({"tokenize", "--model", kDemoModel, "--prompt", "Hi"});
+  setrlimit(RLIMIT_STACK, &before);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, ::testing::StartsWith("keyscope: "));
 }
 
 TEST_F(Files, AFullOutputIsAnError) {

@@ -170,6 +170,7 @@ TEST_F(PythonPolicyCommand, FailsInOneSentence) {
   EXPECT_EQ(failed.status, 1);
   EXPECT_THAT(failed.err, AllOf(HasSubstr("policy fails, layer 0, KV head"), HasSubstr("a score per row")));
   EXPECT_EQ(std::ranges::count(failed.err, '\n'), 1) << failed.err;
+  EXPECT_FALSE(std::filesystem::exists(path("r.h5"))) << "what failed gets no name";
   const CliResult refused = run_cli(capture("q.h5", {"--policy", named("absent")}));
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err, HasSubstr("no function 'absent'"));

@@ -1,6 +1,7 @@
 #include "app/drawing/cairo_painter.hpp"
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <glib.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include "app/drawing/page_layout.hpp"
 #include "app/figures/catalogue.hpp"
@@ -247,6 +249,21 @@ TEST(CanvasCairo, WhatCannotBeWrittenIsSaidAndLeavesNothing) {
   std::ofstream(folder.file("a.png")) << "mine";
   EXPECT_THROW(draw_to_file(figure, folder.file("a.png")), FileError);
   EXPECT_EQ(read_file(folder.file("a.png")), "mine");
+}
+
+// Pango looks for fonts in threads of its own, and GLib would abort.
+TEST(CanvasCairo, WhereNoThreadCanBeStartedItSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, std::size_t{1} << 46);
+        pthread_setattr_default_np(&attributes);
+        draw_page(build("keyspace"), {});
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(1), "^keyscope: creating thread ");
 }
 
 }  // namespace
