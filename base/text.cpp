@@ -16,6 +16,8 @@
 #include <openssl/evp.h>
 #include <unicode/utf8.h>
 
+#include "base/interval_text.hpp"
+
 namespace keyscope {
 
 char32_t next_code_point(std::string_view text, std::size_t& at) {
