@@ -24,26 +24,32 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kDeepest = 64;
 constexpr std::uintmax_t kLargestSmallFile = 256U << 20U;  // an index of 10^6 tensors has 100 MB
+
+struct TooDeep {};
+
+// Any JSON value; of what is nested deeper nothing more is read.
+template <typename Value>
+Value parse_shallow(std::string_view text, int deepest) {
+  const auto shallow = [&](int depth, typename Value::parse_event_t event, Value&) {
+    const bool opens =
+        event == Value::parse_event_t::array_start || event == Value::parse_event_t::object_start;
+    if (opens && depth >= deepest) throw TooDeep();
+    return true;
+  };
+  try {
+    return Value::parse(text, shallow, false);
+  } catch (const TooDeep&) {
+    return Value(Value::value_t::discarded);
+  }
+}
 
 }  // namespace
 
-Json parse_json(std::string_view text, std::optional<int> deepest) {
-  if (!deepest) return Json::parse(text, nullptr, false);
-  bool deeper = false;  // then nothing more is kept
-  const auto shallow = [&](int depth, Json::parse_event_t event, Json&) {
-    const bool opens =
-        event == Json::parse_event_t::array_start || event == Json::parse_event_t::object_start;
-    deeper = deeper || (opens && depth >= *deepest);
-    return !deeper;
-  };
-  Json json = Json::parse(text, shallow, false);
-  return deeper ? Json(Json::value_t::discarded) : json;
-}
+Json parse_json(std::string_view text, int deepest) { return parse_shallow<Json>(text, deepest); }
 
 nlohmann::ordered_json parse_ordered_json(std::string_view text) {
-  return nlohmann::ordered_json::parse(text, nullptr, false);
+  return parse_shallow<nlohmann::ordered_json>(text, kDeepestJson);
 }
 
 std::string json_text(const Json& value, int indent) {
@@ -101,31 +107,40 @@ std::string with_quoted_constants(std::string_view text) {
   return quoted;
 }
 
-}  // namespace
-
-Json parse_json_object(std::string_view text, const std::string& where) {
+template <typename Value>
+Value parse_object(std::string_view text, const std::string& where) {
   if (text.find("NaN") != text.npos || text.find("Infinity") != text.npos) {
     const std::string quoted = with_quoted_constants(text);
-    if (quoted != text) return parse_json_object(quoted, where);
+    if (quoted != text) return parse_object<Value>(quoted, where);
   }
   // The parser would pass over a byte order mark, which JSON does not allow.
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] != '{')
     throw FileError(fmt::format("{}: is no JSON object, which begins with {{; the file is damaged", where));
   std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > kDeepest) throw FileError(fmt::format("{}: its JSON is nested too deeply", where));
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+  const auto watch = [&](int depth, typename Value::parse_event_t event, Value& value) {
+    if (depth > kDeepestJson) throw FileError(fmt::format("{}: its JSON is nested too deeply", where));
+    if (event == Value::parse_event_t::object_start) keys.emplace_back();
+    if (event == Value::parse_event_t::object_end) keys.pop_back();
+    if (event == Value::parse_event_t::key && !keys.back().insert(value.template get<std::string>()).second)
       throw FileError(fmt::format("{}: has {} twice, expected every name once", where,
-                                  shown(value.get_ref<const std::string&>())));
+                                  shown(value.template get_ref<const std::string&>())));
     return true;
   };
-  Json json = Json::parse(text, watch, false);
+  Value json = Value::parse(text, watch, false);
   if (!json.is_object())
     throw FileError(fmt::format("{}: is no JSON object in UTF-8; the file is damaged or cut short", where));
   return json;
+}
+
+}  // namespace
+
+Json parse_json_object(std::string_view text, const std::string& where) {
+  return parse_object<Json>(text, where);
+}
+
+nlohmann::ordered_json parse_ordered_json_object(std::string_view text, const std::string& where) {
+  return parse_object<nlohmann::ordered_json>(text, where);
 }
 
 nlohmann::ordered_json json_number(double value) {
@@ -138,6 +153,14 @@ nlohmann::ordered_json json_number(const std::optional<double>& value) {
 
 nlohmann::ordered_json json_number(const std::optional<std::int64_t>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+std::optional<std::int64_t> json_integer(const Json& value, std::int64_t least, std::int64_t most) {
+  if (!value.is_number_integer()) return std::nullopt;
+  // An unsigned value beyond int64 would wrap when read as signed.
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) return std::nullopt;
+  const auto integer = value.get<std::int64_t>();
+  return integer < least || integer > most ? std::nullopt : std::optional(integer);
 }
 
 std::string read_small_file(const std::filesystem::path& path) {
@@ -239,13 +262,9 @@ double JsonField::number() const {
 }
 
 std::int64_t JsonField::integer(std::int64_t least, std::int64_t most) const {
-  const std::string expected = fmt::format("an integer from {} to {}", least, most);
-  if (!value_->is_number_integer()) fail_type(expected);
-  // An unsigned value beyond int64 would wrap when read as signed.
-  const bool wraps = value_->is_number_unsigned() && value_->get<std::uint64_t>() > INT64_MAX;
-  const auto number = value_->get<std::int64_t>();
-  if (wraps || number < least || number > most) fail_type(expected);
-  return number;
+  const auto integer = json_integer(*value_, least, most);
+  if (!integer) fail_type(fmt::format("an integer from {} to {}", least, most));
+  return *integer;
 }
 
 std::string JsonField::string_or(const std::string& name, const std::string& otherwise) const {

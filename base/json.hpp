@@ -1,8 +1,10 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,10 +13,14 @@
 
 namespace keyscope {
 
+// How deep arrays and objects may be nested. What copies, compares or writes a value calls itself for each
+// level, so that a text of a million brackets would end the process.
+inline constexpr int kDeepestJson = 64;
+
 // Any JSON text.
-//   deepest: how deep arrays and objects may be nested; 1: none in another
+//   deepest: 1: no array or object in another
 //   returns  a discarded value where it is none, or is nested deeper
-nlohmann::json parse_json(std::string_view text, std::optional<int> deepest = std::nullopt);
+nlohmann::json parse_json(std::string_view text, int deepest = kDeepestJson);
 nlohmann::ordered_json parse_ordered_json(std::string_view text);  // members in the text's order
 
 // On one line, or indented by `indent` columns a level; bytes that are not UTF-8 become U+FFFD.
@@ -32,11 +38,21 @@ std::string json_script(const nlohmann::ordered_json& value);
 //   where: the file's name, for messages
 //   throws FileError naming it
 nlohmann::json parse_json_object(std::string_view text, const std::string& where);
+nlohmann::ordered_json parse_ordered_json_object(std::string_view text, const std::string& where);
 
 // A number of a result; null for what JSON has no number for: NaN, an infinity, or none.
 nlohmann::ordered_json json_number(double value);
 nlohmann::ordered_json json_number(const std::optional<double>& value);
 nlohmann::ordered_json json_number(const std::optional<std::int64_t>& value);
+
+// A value's integer; none where it is no integer, or not one of these. What nlohmann makes of 1e300, of -1
+// for an unsigned type or of 2^40 for an int is any number.
+std::optional<std::int64_t> json_integer(const nlohmann::json& value, std::int64_t least, std::int64_t most);
+template <std::signed_integral Int>
+std::optional<Int> json_integer(const nlohmann::json& value) {
+  const auto integer = json_integer(value, std::numeric_limits<Int>::min(), std::numeric_limits<Int>::max());
+  return integer ? std::optional(static_cast<Int>(*integer)) : std::nullopt;
+}
 
 // The bytes of a small file.
 //   throws FileError where it cannot be read, is no file, or is larger than any configuration

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -50,11 +51,14 @@ std::vector<std::int64_t> pyramid_budgets(std::int64_t n_layers, std::int64_t bu
 
 std::vector<std::int64_t> dealt_out(std::span<const double> weights, std::int64_t budget) {
   const std::int64_t total = std::ssize(weights) * budget;
-  const double sum = std::reduce(weights.begin(), weights.end());
+  // All by one power of two, which rounds nothing: of an infinite sum nobody would have a share.
+  const int exponent = std::ilogb(std::ranges::max(weights));
+  const auto scaled = [&](double weight) { return std::scalbn(weight, -exponent); };
+  const double sum = std::transform_reduce(weights.begin(), weights.end(), 0.0, std::plus(), scaled);
   std::vector<std::int64_t> floors;
   std::vector<double> remainders;
   for (const double weight : weights) {
-    const double exact = weight / sum * static_cast<double>(total);
+    const double exact = scaled(weight) / sum * static_cast<double>(total);
     floors.push_back(static_cast<std::int64_t>(std::floor(exact + 1e-9)));
     remainders.push_back(exact - static_cast<double>(floors.back()));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -126,18 +127,21 @@ template <typename T>
 T field(const nlohmann::json& row, const char* name, const char* expected, const std::string& where) {
   if (!row.contains(name))
     throw FileError(fmt::format("{}: \"{}\" is missing; expected {}", where, name, expected));
+  const nlohmann::json& value = row[name];
   try {
-    return row[name].get<T>();
-  } catch (const nlohmann::json::exception&) {
-    throw FileError(
-        fmt::format("{}: \"{}\" is {}; expected {}", where, name, shown_value(row[name]), expected));
+    if constexpr (!std::is_same_v<T, std::int64_t>)
+      return value.get<T>();
+    else if (const auto integer = json_integer<T>(value))
+      return *integer;
+  } catch (const nlohmann::json::exception&) {  // as below
   }
+  throw FileError(fmt::format("{}: \"{}\" is {}; expected {}", where, name, shown_value(value), expected));
 }
 
 // In the order of the file, which a sorted object has not.
-Scores parse_scores(std::string_view line) {
+Scores parse_scores(std::string_view line, const std::string& where) {
   Scores scores;
-  const Json row = parse_ordered_json(line);
+  const Json row = parse_ordered_json_object(line, where);
   for (const auto& [name, value] : row["scores"].items()) scores.emplace_back(name, value.get<double>());
   return scores;
 }
@@ -188,7 +192,7 @@ ExampleResult parse_result(std::string_view line, const std::string& where) {
   result.text = field<std::string>(row, "text", "a text", where);
   result.answers = field<std::vector<std::string>>(row, "answers", "an array of texts", where);
   field<std::map<std::string, double>>(row, "scores", "an object of numbers", where);
-  result.scores = parse_scores(line);
+  result.scores = parse_scores(line, where);
   result.anatomy = parse_anatomy(field<nlohmann::json>(row, "anatomy", "an object", where), where);
   return result;
 }

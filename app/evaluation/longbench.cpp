@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -224,10 +225,11 @@ namespace {
 std::optional<std::int64_t> length_of(const nlohmann::json& row, const std::string& where) {
   if (!row.contains("length")) return std::nullopt;
   const nlohmann::json& length = row["length"];
-  if (!length.is_number_integer() || length < 0)
+  const auto words = json_integer(length, 0, std::numeric_limits<std::int64_t>::max());
+  if (!words)
     throw FileError(
         fmt::format("{}: \"length\" is {}; expected a number of words", where, shown_value(length)));
-  return length.get<std::int64_t>();
+  return words;
 }
 
 void check_answers(const LongBenchRow& row, const std::string& where) {

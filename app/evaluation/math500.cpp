@@ -162,7 +162,7 @@ std::string answer_of(const nlohmann::json& row, const std::string& where) {
 std::optional<std::int64_t> level_of(const nlohmann::json& row, const std::string& where) {
   const auto found = row.find("level");
   if (found == row.end() || found->is_null()) return std::nullopt;
-  if (found->is_number_integer()) return found->get<std::int64_t>();
+  if (const auto level = json_integer<std::int64_t>(*found)) return level;
   const std::string text = found->is_string() ? found->get<std::string>() : "";
   if (text.size() == 7 && text.starts_with("Level ") && text.back() >= '1' && text.back() <= '9')
     return text.back() - '0';

@@ -132,13 +132,16 @@ bool has_own_template(const RulerText& text) {
 
 namespace {
 
+constexpr std::int64_t kMostCount = std::int64_t{1} << 40;  // more than any text has of anything
+
 std::optional<std::int64_t> count_field(const nlohmann::json& row, const char* field, const char* expected,
                                         const std::string& where) {
   if (!row.contains(field)) return std::nullopt;
   const nlohmann::json& value = row[field];
-  if (!value.is_number_integer() || value < 0)
+  const auto count = json_integer(value, 0, kMostCount);
+  if (!count)
     throw FileError(fmt::format("{}: \"{}\" is {}; expected {}", where, field, shown_value(value), expected));
-  return value.get<std::int64_t>();
+  return count;
 }
 
 }  // namespace

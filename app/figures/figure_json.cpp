@@ -1,4 +1,6 @@
 #include <array>
+#include <concepts>
+#include <cstdint>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -6,6 +8,7 @@
 
 #include "app/figures/figure.hpp"
 #include "base/errors.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -26,6 +29,14 @@ Enum value_of(const std::array<std::string_view, N>& names, const std::string& n
   for (std::size_t i = 0; i < N; ++i)
     if (names[i] == name) return static_cast<Enum>(i);
   throw InvalidInput(fmt::format("'{}' is not known here", name));
+}
+
+// An integer of the file: what does not fit is refused, and becomes no other.
+template <std::signed_integral Int>
+Int integer_in(const nlohmann::json& from) {
+  const auto integer = json_integer<Int>(from);
+  if (!integer) throw InvalidInput(fmt::format("{} is no integer here", shown_value(from)));
+  return *integer;
 }
 
 std::string colour_to_text(Colour colour) {
@@ -154,7 +165,7 @@ Heatmap heatmap_from_json(const nlohmann::json& from) {
   heatmap.y_first = from.at("y").at(0), heatmap.y_step = from.at("y").at(1),
   heatmap.y_end = from.at("y").at(2);
   heatmap.reduction = from.at("reduction");
-  if (from.contains("decimals")) heatmap.decimals = from["decimals"];
+  if (from.contains("decimals")) heatmap.decimals = integer_in<int>(from["decimals"]);
   if (heatmap.decimals > 9)
     throw InvalidInput(
         fmt::format("{} decimals in the cells of a heatmap; expected at most 9", heatmap.decimals));
@@ -215,11 +226,11 @@ nlohmann::json view_to_json(const FigureView& view) {
 
 FigureView view_from_json(const nlohmann::json& from) {
   return {from.at("runs"),
-          from.at("layer"),
-          from.at("kv_head"),
-          from.at("query_head"),
-          from.at("block"),
-          from.at("components"),
+          integer_in<int>(from.at("layer")),
+          integer_in<int>(from.at("kv_head")),
+          integer_in<int>(from.at("query_head")),
+          integer_in<std::int64_t>(from.at("block")),
+          integer_in<int>(from.at("components")),
           from.value("projection", std::string()),
           from.value("colour", std::string())};
 }
@@ -260,7 +271,7 @@ Figure figure_from_json(const nlohmann::json& from) {
   figure.name = from.at("name");
   figure.title = from.at("title");
   figure.caption = from.at("caption");
-  figure.columns = from.at("columns");
+  figure.columns = integer_in<int>(from.at("columns"));
   figure.shared_ranges = from.at("shared_ranges");
   figure.view = view_from_json(from.at("view"));
   if (from.at("panels").size() > kMostPanels)

@@ -89,7 +89,8 @@ OrderedFigure read_figure(const Group& group, const std::string& name) {
   try {
     const auto json = parse_json(group.text(kFigureAttribute));
     figure = figure_from_json(json);
-    read.order = json.value(kOrder, std::int64_t{0});
+    if (const auto order = json.find(kOrder); order != json.end())
+      read.order = json_integer<std::int64_t>(*order).value_or(0);
   } catch (const nlohmann::json::exception& error) {
     throw FileError(
         fmt::format("{}: attribute '{}' is damaged: {}", group.where(), kFigureAttribute, error.what()));

@@ -22,9 +22,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 Json read_settings(const fs::path& path) {
-  const std::string text = read_small_file(path);
-  parse_json_object(text, path.string());  // for its messages
-  return parse_ordered_json(text);
+  return parse_ordered_json_object(read_small_file(path), path.string());
 }
 
 // Whether a folder holds no more than a kill leaves there before the settings are written: folders, files

@@ -45,10 +45,9 @@ std::string text_in(const nlohmann::json& json, const char* name) {
 template <typename Int>
 std::optional<Int> count_in(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
-  if (found == json.end() || !found->is_number_integer()) return std::nullopt;
-  const auto value = found->get<std::int64_t>();
-  if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
-  return static_cast<Int>(value);
+  const auto count =
+      found == json.end() ? std::nullopt : json_integer(*found, 0, std::numeric_limits<std::int32_t>::max());
+  return count ? std::optional(static_cast<Int>(*count)) : std::nullopt;
 }
 
 bool flag_in(const nlohmann::json& json, const char* name) {

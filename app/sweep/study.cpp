@@ -123,9 +123,7 @@ Study study_of(const Json& json, const std::string& where) {
 }
 
 Study read_study(const fs::path& file) {
-  const std::string text = read_small_file(file);
-  parse_json_object(text, file.string());  // for its messages
-  Study study = study_of(parse_ordered_json(text), file.string());
+  Study study = study_of(parse_ordered_json_object(read_small_file(file), file.string()), file.string());
   study.folder = folder_of(full_path(file));
   return study;
 }

@@ -76,7 +76,11 @@ Cell parse_cell(const std::string& text, const std::string& where, const Study& 
   cell.tokens = line.member("tokens").integer(0, kMost);
   cell.seconds = line.member("seconds").number();
   cell.memory_bytes = line.member("memory_bytes").integer(0, kMost);
-  if (const JsonField about = line.member("about"); !about.is_object()) about.fail_type("an object");
+  const JsonField about = line.member("about");
+  if (!about.is_object()) about.fail_type("an object");
+  for (const char* name : {"policy", "budget", "task"})
+    about.string_or(name, "");  // what a merge asks it for
+  if (const auto block = about.optional("block")) block->integer(0, kMost);
   cell.about = json["about"].dump();
   return cell;
 }
@@ -168,7 +172,7 @@ Plan SweepFolder::read() const {
   root.member("format").integer(kPlanFormat, kPlanFormat);
   Plan plan;
   plan.program_version = root.member("program").string();
-  plan.study = study_of(parse_ordered_json(text)["study"], file.string() + ": study");
+  plan.study = study_of(parse_ordered_json_object(text, file.string())["study"], file.string() + ": study");
   plan.study.folder = root.member("folder").string();
   root.member("models").for_each([&](const JsonField& model) {
     plan.models.push_back({model.member("name").string(), model.member("sha256").string(),

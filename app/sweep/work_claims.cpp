@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <random>
 #include <sstream>
@@ -58,14 +59,15 @@ nlohmann::json claimant(std::string_view content) {
   return json.is_object() ? json : nlohmann::json::object();
 }
 
-template <typename Value>
-Value field(const nlohmann::json& json, const char* name, Value otherwise) {
+std::string text_in(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
-  try {
-    return found == json.end() ? otherwise : found->get<Value>();
-  } catch (const nlohmann::json::exception&) {
-    return otherwise;
-  }
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::int64_t count_in(const nlohmann::json& json, const char* name, std::int64_t most,
+                      std::int64_t otherwise) {
+  const auto found = json.find(name);
+  return found == json.end() ? otherwise : json_integer(*found, 0, most).value_or(otherwise);
 }
 
 }  // namespace
@@ -126,9 +128,10 @@ bool Claims::hold(const std::string& name) {
 // Whether a claim of another is over: its process has gone, or it has not changed for its lease.
 bool Claims::is_over(const std::string& name, const std::string& content) {
   const nlohmann::json holder = claimant(content);
-  if (field(holder, "machine", std::string()) == worker_.machine) {
-    const auto began = field<std::uint64_t>(holder, "began", 0);
-    if (began != 0 && beginning_of_process(field<std::int64_t>(holder, "pid", 0)) != began) return true;
+  if (text_in(holder, "machine") == worker_.machine) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    const auto began = static_cast<std::uint64_t>(count_in(holder, "began", kMost, 0));
+    if (began != 0 && beginning_of_process(count_in(holder, "pid", kMost, 0)) != began) return true;
   }
   const auto now = Clock::now();
   const auto [seen, is_new] = seen_.try_emplace(name, Seen{content, now});
@@ -137,7 +140,8 @@ bool Claims::is_over(const std::string& name, const std::string& content) {
     seen->second = {content, now};
     return false;
   }
-  const std::chrono::milliseconds lease(field<std::int64_t>(holder, "lease_ms", lease_.count()));
+  constexpr std::int64_t kLongestLease = std::int64_t{1} << 40;  // ms, 35 years: the clock counts nanoseconds
+  const std::chrono::milliseconds lease(count_in(holder, "lease_ms", kLongestLease, lease_.count()));
   return now - seen->second.since > lease;
 }
 

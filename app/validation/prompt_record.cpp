@@ -27,13 +27,21 @@ std::optional<double> read_number(const nlohmann::json& from, std::string_view f
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
 }
 
+template <typename Int>
+Int read_count(const nlohmann::json& from, const char* field) {
+  const auto count = json_integer<Int>(from.at(field));
+  if (!count)
+    throw FileError(fmt::format("{} is {}, expected an integer", field, shown_value(from.at(field))));
+  return *count;
+}
+
 Json tally_json(const BoundTally& tally) {
   return {
       {"pairs", tally.pairs}, {"violations", tally.violations}, {"min_slack", json_number(tally.min_slack)}};
 }
 
 BoundTally read_tally(const nlohmann::json& from) {
-  return {from.at("pairs").get<std::int64_t>(), from.at("violations").get<std::int64_t>(),
+  return {read_count<std::int64_t>(from, "pairs"), read_count<std::int64_t>(from, "violations"),
           read_number(from, "min_slack")};
 }
 
@@ -70,8 +78,8 @@ RunMeasures read_run(const nlohmann::json& from) {
     if (one.of_run != nullptr) run.*one.of_run = read_number(from, one.id);
   for (const auto& entry : from.at("heads")) {
     HeadMeasures& head = run.heads.emplace_back();
-    head.layer = entry.at("layer").get<int>();
-    head.kv_head = entry.at("kv_head").get<int>();
+    head.layer = read_count<int>(entry, "layer");
+    head.kv_head = read_count<int>(entry, "kv_head");
     for (const Quantity& one : quantities())
       if (one.of_head != nullptr && (!one.of_sinks || entry.contains(one.id)))
         head.*one.of_head = read_number(entry, one.id);
@@ -88,8 +96,8 @@ Json bounds_json(const BoundTallies& bounds) {
 
 BoundTallies read_bounds(const nlohmann::json& from) {
   BoundTallies bounds;
-  bounds.layer = from.at("layer").get<int>();
-  bounds.kv_head = from.at("kv_head").get<int>();
+  bounds.layer = read_count<int>(from, "layer");
+  bounds.kv_head = read_count<int>(from, "kv_head");
   for (const auto& [name, tally] : kTallies) bounds.*tally = read_tally(from.at(name));
   for (const auto& [name, share] : kShares) bounds.*share = read_number(from, name);
   return bounds;
@@ -133,12 +141,12 @@ PromptRecord parse_prompt_record(std::string_view text, const std::string& where
   try {
     PromptRecord record;
     record.key = json.at("key").get<std::string>();
-    record.n_tokens = json.at("n_tokens").get<std::int64_t>();
-    record.budget = json.at("budget").get<std::int64_t>();
+    record.n_tokens = read_count<std::int64_t>(json, "n_tokens");
+    record.budget = read_count<std::int64_t>(json, "budget");
     for (const auto& run : json.at("runs")) record.runs.push_back(read_run(run));
     for (const auto& bounds : json.at("bounds")) record.bounds.push_back(read_bounds(bounds));
     return record;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& error) {
     throw FileError(fmt::format("{}: damaged: {}; remove it, and it is measured again", where, error.what()));
   }
 }

@@ -26,6 +26,7 @@
 #include "app/window/window_app.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::window {
@@ -207,9 +208,7 @@ std::filesystem::path file_in(const std::filesystem::path& folder) { return fold
 // A side in pixels; 0 where there is none that could be one.
 int side_in(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
-  if (found == json.end() || !found->is_number_integer()) return 0;
-  const auto side = found->get<std::int64_t>();
-  return side >= kLeastSide && side <= kMostSide ? static_cast<int>(side) : 0;
+  return found == json.end() ? 0 : static_cast<int>(json_integer(*found, kLeastSide, kMostSide).value_or(0));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "capture/recording/dataset_copy.hpp"
 #include "capture/recording/recording.hpp"
 #include "capture/recording/recording_layout.hpp"
@@ -46,15 +47,15 @@ std::string difference(const RecordingInfo& info, const RecordingInfo& first) {
 
 // What every run was asked for: the first one's configuration with the policies of all.
 std::string joint_configuration(const std::vector<Info>& all) {
-  auto joint = nlohmann::ordered_json::parse(all.front()->provenance.configuration, nullptr, false);
+  auto joint = parse_ordered_json(all.front()->provenance.configuration);
   if (!joint.is_object() || !joint.contains("policies")) return all.front()->provenance.configuration;
   joint["policies"] = nlohmann::ordered_json::array();
   for (const Info& info : all) {
-    const auto one = nlohmann::ordered_json::parse(info->provenance.configuration, nullptr, false);
+    const auto one = parse_ordered_json(info->provenance.configuration);
     if (one.is_object() && one.contains("policies"))
       for (const auto& policy : one["policies"]) joint["policies"].push_back(policy);
   }
-  return joint.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(joint);
 }
 
 // Puts datasets into a joint recording.

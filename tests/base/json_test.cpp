@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/errors.hpp"
 #include "base/text.hpp"
 
 namespace keyscope {
@@ -29,6 +30,30 @@ TEST(ParseJson, GoesNoDeeperThanItIsAsked) {
   for (const char* text : {"[[]]", "[1, {}]", "[1, [2], 3]", R"({"a": {"b": 1}})"})
     EXPECT_TRUE(parse_json(text, 1).is_discarded()) << text;
   EXPECT_TRUE(parse_json(std::string(1 << 20, '['), 2).is_discarded());
+}
+
+TEST(ParseJson, GoesNoDeeperThanWhatReadsItCan) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_TRUE(parse_json(nested(kDeepestJson)).is_array());
+  EXPECT_TRUE(parse_json(nested(kDeepestJson + 1)).is_discarded());
+  EXPECT_TRUE(parse_ordered_json(nested(kDeepestJson)).is_array());
+  EXPECT_TRUE(parse_ordered_json(nested(1 << 20)).is_discarded());
+}
+
+TEST(ParseOrderedJsonObject, KeepsTheOrderAndReadsWhatPythonWrites) {
+  const auto json = parse_ordered_json_object(R"({"b": NaN, "a": -Infinity})", "a file");
+  EXPECT_EQ(json_text(json), R"({"b":"NaN","a":"-Infinity"})");
+  EXPECT_THROW(parse_ordered_json_object(R"({"b": 1, "b": 2})", "a file"), FileError);
+  EXPECT_THROW(parse_ordered_json_object("[]", "a file"), FileError);
+}
+
+TEST(JsonInteger, IsNoneOfWhatDoesNotFit) {
+  const auto read = [](const char* text) { return json_integer<int>(parse_json(text)); };
+  EXPECT_EQ(read("7"), 7);
+  EXPECT_EQ(read("-2147483648"), std::numeric_limits<int>::min());
+  for (const char* text : {"2147483648", "18446744073709551615", "7.0", "1e300", "true", "\"7\"", "null"})
+    EXPECT_EQ(read(text), std::nullopt) << text;
+  EXPECT_EQ(json_integer(parse_json("3"), 4, 5), std::nullopt);
 }
 
 TEST(JsonText, IsReadBackAndReplacesWhatIsNoUtf8) {

@@ -369,6 +369,10 @@ TEST(Slots, WeightsAreDealtOutWhole) {
   EXPECT_THAT(dealt_out(even, 5), ElementsAre(5, 5, 5));
   EXPECT_THAT(dealt_out(steep, 5), ElementsAre(1, 13, 1));
   EXPECT_THAT(dealt_out(thirds, 4), ElementsAre(2, 4, 6));
+  // Of an infinite sum nobody would have a share.
+  const std::vector<double> huge{1e308, 1.5e308, 0.5e308}, apart{5e-324, 1.7e308};
+  EXPECT_THAT(dealt_out(huge, 100), ElementsAre(100, 150, 50));
+  EXPECT_THAT(dealt_out(apart, 8), ElementsAre(1, 15));
 }
 
 }  // namespace

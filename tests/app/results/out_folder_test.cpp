@@ -101,6 +101,12 @@ TEST_F(OutFolders, OfSomethingElseAreLeftAlone) {
   EXPECT_THAT(refusal(Json::object(), true), HasSubstr("found a file"));
 }
 
+TEST_F(OutFolders, WithNumbersThatJsonHasNotAreReadAsTexts) {
+  fs::create_directory(out_);
+  std::ofstream(out_ / "settings.json") << R"({"block": NaN})";
+  EXPECT_THAT(refusal({{"block", 64}}), HasSubstr("block is \"NaN\" there and 64 here"));
+}
+
 TEST_F(OutFolders, WithDamagedSettingsAreNamed) {
   fs::create_directory(out_);
   std::ofstream(out_ / "settings.json") << "{\"block\": ";
