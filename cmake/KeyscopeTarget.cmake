@@ -8,6 +8,10 @@ target_compile_options(keyscope_options INTERFACE -pthread -Wall -Wextra -Wpedan
 # LibTorch brings the process's one OpenMP runtime; Eigen must not start another.
 target_compile_definitions(keyscope_options INTERFACE EIGEN_DONT_PARALLELIZE)
 
+if(KEYSCOPE_UNITY AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")  # names of one source are hidden by others' there
+  target_compile_options(keyscope_options INTERFACE -Wno-shadow)
+endif()
+
 if(KEYSCOPE_SANITIZE)
   target_compile_options(keyscope_options INTERFACE -fsanitize=${KEYSCOPE_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -130,16 +134,27 @@ function(keyscope_test name)
   endforeach()
 endfunction()
 
-# keyscope_fuzzer(NAME SOURCES ... LINK ...): a libFuzzer target, where these are built; `fuzzers` are all of them.
+# keyscope_fuzzer(NAME [SOURCES ...] LINK ...): a libFuzzer target out of tests/FOLDER/NAME.cpp and what it takes beside
+# it, where these are built; `fuzzers` are all of them. Elsewhere its function is a part of fuzz_cases_test.
 function(keyscope_fuzzer name)
-  if(NOT KEYSCOPE_FUZZERS)
-    return()
-  endif()
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE keyscope_options ${ARG_LINK})
-  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-  add_dependencies(fuzzers ${name})
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(parts "")
+  foreach(part ${ARG_SOURCES})
+    get_filename_component(part tests/${folder}/${part} ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
+    list(APPEND parts ${part})
+  endforeach()
+  set(source ${PROJECT_SOURCE_DIR}/tests/${folder}/${name}.cpp)
+  set_property(GLOBAL APPEND PROPERTY KEYSCOPE_FUZZERS ${source})
+  set_property(GLOBAL APPEND PROPERTY KEYSCOPE_FUZZER_PARTS ${parts})
+  set_property(GLOBAL APPEND PROPERTY KEYSCOPE_FUZZER_LINKS ${ARG_LINK})
+  if(KEYSCOPE_FUZZERS)
+    add_executable(${name} ${source} ${parts})
+    target_link_libraries(${name} PRIVATE keyscope_options ${ARG_LINK} fmt::fmt nlohmann_json::nlohmann_json)
+    target_compile_definitions(${name} PRIVATE KEYSCOPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers ${name})
+  endif()
 endfunction()
 
 # keyscope_embed(OUTPUT HEADER NAMESPACE FILE ...): a C++ source that holds text files, by embed.cmake.

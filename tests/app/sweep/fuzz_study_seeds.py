@@ -1,9 +1,11 @@
-"""Seeds for fuzz_study: a study, a plan with its cells, a result, a failure, and a merged study (needs h5py).
+"""Seeds for fuzz_study: a study, a plan with its cells, a result, a failure, a merged study (needs h5py), and figures:
+goldens/figure.h5.xz, the key space of fuzz_recording's larger recording.
 
     python3 fuzz_study_seeds.py FOLDER
 """
 
 import json
+import lzma
 import pathlib
 import sys
 
@@ -46,6 +48,8 @@ def main() -> None:
     (folder / "result").write_text(json.dumps(result) + "\n" + '{"recall":1}\n')
     (folder / "failure").write_text(json.dumps(failure) + "\n")
     write_merged(folder / "merged")
+    figure = pathlib.Path(__file__).parent / "goldens/figure.h5.xz"
+    (folder / "figure").write_bytes(lzma.decompress(figure.read_bytes()))
 
 
 if __name__ == "__main__":

@@ -7,39 +7,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <string>
 #include <vector>
 
-#include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "base/errors.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/gguf_config.hpp"
 #include "capture/model/gguf_weights.hpp"
 #include "capture/tokenizer/gguf_tokenizer.hpp"
 #include "capture/tokenizer/tokenizer.hpp"
+#include "tests/support/fuzzed.hpp"
 
 namespace {
 
 using namespace keyscope;
-
-// Bytes as a file that has a name.
-class MemoryFile {
- public:
-  MemoryFile(const std::uint8_t* data, std::size_t size) : id_(memfd_create("fuzzed", 0)) {
-    if (id_ < 0 || write(id_, data, size) != static_cast<ssize_t>(size)) std::abort();
-  }
-  ~MemoryFile() { close(id_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  std::string path() const { return fmt::format("/proc/self/fd/{}", id_); }
-
- private:
-  int id_;
-};
 
 void unpack_ends(const capture::StoredWeight& weight) {
   const std::int64_t n = weight.shape().front(), entry = weight.n_elements() / n;
@@ -50,18 +29,11 @@ void unpack_ends(const capture::StoredWeight& weight) {
   }
 }
 
-template <typename Read>
-void read_or_refuse(Read read) {
-  try {
-    read();
-  } catch (const FileError&) {
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const MemoryFile memory(data, size);
+  using test::read_or_refuse;
+  const test::MemoryFile memory(test::as_text(data, size));
   read_or_refuse([&] {
     const gguf::Container file(memory.path());
     read_or_refuse([&] { capture::parse_config(capture::gguf_config(file), "fuzzed"); });

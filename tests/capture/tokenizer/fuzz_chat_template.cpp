@@ -1,22 +1,22 @@
-// libFuzzer target: the input is a chat template, which renders, fails or is refused, within its limits.
+// libFuzzer target: the input's first line is a request in JSON, or empty for one user's turn; the rest is a
+// chat template, which renders, fails or is refused, within its limits.
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <optional>
 
-#include "base/errors.hpp"
 #include "capture/tokenizer/chat_template.hpp"
+#include "tests/support/fuzzed.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  try {
-    const keyscope::tokenizer::ChatTemplate chat(input, {{"bos_token", "<s>"}, {"eos_token", "</s>"}},
-                                                 "input");
-    chat.render("user", std::nullopt, keyscope::tokenizer::local_now());
-  } catch (const keyscope::FileError&) {
-    // No Jinja, or it failed.
-  } catch (const keyscope::UsageError&) {
-    // It refuses the messages.
-  }
+  using namespace keyscope;
+  const auto [request, source] = test::first_line(test::as_text(data, size));
+  test::read_or_refuse([&, request = request, source = source] {
+    const tokenizer::ChatTemplate chat(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}, "input");
+    if (request.empty())
+      chat.render("user", std::nullopt, tokenizer::local_now());
+    else
+      tokenizer::chat_text(chat, request, {.messages = "request"});
+  });
   return 0;
 }
