@@ -326,17 +326,17 @@ std::map<std::string, std::string> slots_after(std::string_view text) {
   std::map<std::string, std::string> options;
   while (!text.empty()) {
     const auto end = std::min(text.find(','), text.size());
-    const std::string_view piece = text.substr(0, end);
+    const std::string piece(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     const auto equals = std::min(piece.find('='), piece.size());
-    const std::string key(piece.substr(0, equals));
+    const std::string key = piece.substr(0, equals);
     const bool known =
         std::ranges::count(analysis::slot_options(), key, &analysis::OptionDefinition::key) > 0;
     if (!known || equals == piece.size())
       throw UsageError(
           fmt::format("policy python: {} is not an option of it; expected protect=, granularity=, "
                       "split= or critical=, after python:FILE.py:FUNCTION and a comma",
-                      shown(std::string(piece))));
+                      shown(piece)));
     if (!options.emplace(key, piece.substr(equals + 1)).second)
       throw UsageError(fmt::format("policy python: option {} is given twice", key));
   }

@@ -69,13 +69,19 @@ void score(const std::vector<evaluation::Example>& examples, const evaluation::S
 }
 
 void read_longbench(const test::MemoryFile& file) {
-  const auto set =
-      evaluation::read_longbench({.data = {file.path()}, .task = "hotpotqa", .skip_bad = true}, model());
+  evaluation::LongBenchOptions options;
+  options.data = {file.path()};
+  options.task = "hotpotqa";
+  options.skip_bad = true;
+  const auto set = evaluation::read_longbench(options, model());
   score(set.examples, evaluation::longbench_scorer(set, *model().tokenizer()));
 }
 
 void read_math(const test::MemoryFile& file) {
-  const auto set = evaluation::read_math({.data = {file.path()}, .skip_bad = true}, model());
+  evaluation::MathOptions options;
+  options.data = {file.path()};
+  options.skip_bad = true;
+  const auto set = evaluation::read_math(options, model());
   score(set.examples, evaluation::math_scorer(*model().tokenizer()));
 }
 

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (request.empty())
       chat.render("user", std::nullopt, tokenizer::local_now());
     else
-      tokenizer::chat_text(chat, request, {.messages = "request"});
+      tokenizer::chat_text(chat, request, {.chat = false, .system = std::nullopt, .messages = "request"});
   });
   return 0;
 }
