@@ -146,7 +146,7 @@ bool none_is_missed(const MatrixXd& matrix, const Eigenpairs& pairs) {
 
 std::optional<Eigenpairs> iterated_eigenpairs(const MatrixXd& matrix, Index n_pairs) {
   Spectra::DenseSymMatProd<double> product(matrix);
-  const Index n_vectors = std::min(matrix.rows(), std::max(2 * n_pairs + 1, kKrylovVectors));
+  const Index n_vectors = std::max(2 * n_pairs + 1, kKrylovVectors);  // fewer than rows: leading_eigenpairs
   Spectra::SymEigsSolver<Spectra::DenseSymMatProd<double>> solver(product, n_pairs, n_vectors);
   solver.init();
   // Beyond the rank nothing but rounding is iterated, and what Spectra solves inside may not converge.

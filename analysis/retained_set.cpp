@@ -96,7 +96,7 @@ double attention_mass_kept(std::span<const double> attention_received,
     require_position(position, attention_received.size(), "attention mass kept");
     kept += attention_received[position];
   }
-  return total > 0 ? kept / total : kUndefined;
+  return total > 0 && std::isfinite(total) ? kept / total : kUndefined;
 }
 
 double jaccard(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {

@@ -8,8 +8,9 @@
 
 namespace keyscope::analysis {
 
-// Share of the attention that falls on retained rows; NaN where no row received any.
-//   attention_received: (n_tokens), finite, not negative; retained: positions within it
+// Share of the attention that falls on retained rows; NaN where no row received any, or one what is not
+// finite.
+//   attention_received: (n_tokens), not negative; retained: positions within it
 //   throws InvalidInput on a position outside
 double attention_mass_kept(std::span<const double> attention_received,
                            std::span<const std::int32_t> retained);

@@ -30,6 +30,7 @@ class DropKv final : public Policy {
   void score(const PolicyInput& input, std::span<double> scores) const override {
     constexpr double kLeast = 1e-6;  // of 1 - p
     const RowMatrixD& weights = *input.window_weights;
+    require_finite(input.values, "policy dropkv: values");  // the maximum below may lose NaN
     const RowMatrixD values = input.values.cast<double>();
     const RowMatrixD outputs = weights * values;
     const Eigen::ArrayXd value_squares = values.rowwise().squaredNorm();

@@ -23,6 +23,8 @@ class LagKv final : public Policy {
   // Rows whose partition has no next one are forced, and their score is never looked at.
   void score(const PolicyInput& input, std::span<double> scores) const override {
     const std::int64_t n = std::ssize(scores);
+    require_finite(input.keys, "policy lagkv: keys");  // ranges and ranks would hide what is not
+    require_finite(input.values, "policy lagkv: values");
     std::ranges::fill(scores, 1.0);
     if (n_partitions(n) < 2) {
       for (std::int64_t row = sinks_; row < n; ++row)

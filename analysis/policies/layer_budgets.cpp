@@ -8,6 +8,10 @@
 #include <numeric>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/errors.hpp"
+
 namespace keyscope::analysis {
 namespace {
 
@@ -110,6 +114,11 @@ std::vector<std::int64_t> cake_budgets(std::span<const double> log_shares, std::
                                        std::int64_t w, std::span<const std::int64_t> n_rows,
                                        std::int64_t unit) {
   const std::size_t n_layers = log_shares.size();
+  for (std::size_t layer = 0; layer < n_layers; ++layer)
+    if (!(log_shares[layer] < std::numeric_limits<double>::infinity()))
+      throw InvalidInput(
+          fmt::format("split=cake: what layer {} prefers is {}; keys and attention weights must be finite",
+                      layer, std::exp(log_shares[layer])));
   const std::int64_t each = std::max<std::int64_t>(1, budget / unit);
   const std::vector<std::int64_t> held = rounded_up(n_rows, unit);
   const auto base = static_cast<double>(std::clamp<std::int64_t>((w + unit - 1) / unit, 1, each));

@@ -47,6 +47,7 @@ struct LayerPreference {
 //   n_rows: what each layer holds
 //   unit: rows that are dealt out together, in pages: w is rounded up to them, N and so all budgets down, to
 //   one page at least
+//   throws InvalidInput on a share that is not finite
 std::vector<std::int64_t> cake_budgets(std::span<const double> log_shares, std::int64_t budget,
                                        std::int64_t w, std::span<const std::int64_t> n_rows,
                                        std::int64_t unit = 1);

@@ -30,8 +30,8 @@ void check_request(std::span<const double> scores, std::span<const std::uint8_t>
   for (std::size_t i = 0; i < scores.size(); ++i)
     if (!std::isfinite(scores[i]))
       throw InvalidInput(fmt::format(
-          "selection of rows: the score of row {} is {}; keys and attention weights must be finite", i,
-          scores[i]));
+          "selection of rows: the score of row {} is {}; keys, values and attention weights must be finite",
+          i, scores[i]));
 }
 
 // Where the cut falls among rows that are not forced: all scores above the threshold stay, and of those equal

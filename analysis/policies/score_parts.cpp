@@ -39,6 +39,12 @@ RowMatrixD weights_on_rows(const RowMatrixD& queries, std::int64_t end, std::spa
     double largest = rule.sink;
     for (Eigen::Index row = 0; row < weights.cols(); ++row) {
       const bool visible = positions[row] <= query && positions[row] >= rule.oldest_visible(query);
+      if (visible && !std::isfinite(weights(i, row)))
+        throw InvalidInput(
+            fmt::format("attention of the last queries: the product of the query at position {} and the key "
+                        "at position {} "
+                        "is {}; keys and queries must be finite",
+                        query, positions[row], weights(i, row)));
       weights(i, row) = visible ? rule.score(weights(i, row)) : -std::numeric_limits<double>::infinity();
       largest = std::max(largest, weights(i, row));
     }

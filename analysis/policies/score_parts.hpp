@@ -29,6 +29,7 @@ Eigen::ArrayXd leverages(const RowMatrixD& rows, const char* policy);
 //   rules: (G)
 //   keys, positions: (n_rows) after RoPE, and where they stand
 //   returns (G · w, n_rows); zeros where a query sees none of the rows
+//   throws InvalidInput where a query or a key that it sees is not finite
 RowMatrixD weights_on_rows(const RowMatrixD& queries, std::int64_t end, std::span<const AttentionRules> rules,
                            const MatrixView& keys, std::span<const std::int32_t> positions);
 

@@ -266,8 +266,8 @@ void require_finite_scores(std::span<const double> scores) {
   for (std::size_t row = 0; row < scores.size(); ++row)
     if (!std::isfinite(scores[row]))
       throw InvalidInput(fmt::format(
-          "selection of rows: the score of row {} is {}; keys and attention weights must be finite", row,
-          scores[row]));
+          "selection of rows: the score of row {} is {}; keys, values and attention weights must be finite",
+          row, scores[row]));
 }
 
 // A row of one of a layer's heads.
@@ -300,6 +300,7 @@ std::vector<double> weighed(const RankedRows& rows, double least) {
   std::vector<double> products;
   for (std::size_t row = 0; row < rows.scores.size(); ++row)
     products.push_back((rows.scores[row] - least + kEpsilon) * rows.value_norms[row]);
+  require_finite_scores(products);
   return products;
 }
 

@@ -8,6 +8,7 @@
 
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/score_parts.hpp"
+#include "base/errors.hpp"
 
 namespace keyscope::analysis {
 namespace {
@@ -32,6 +33,8 @@ class TriAttention final : public Policy {
     bool first = true;
     for (const QueryMoments& moments : input.query_moments) {
       const Eigen::ArrayXd own = spectrum.scores(keys, moments);
+      if (!own.allFinite())  // which the larger of two heads' scores may hide
+        throw InvalidInput("policy triattention: keys or queries hold NaN or Inf");
       if (by_mean_)
         all = first ? own : Eigen::ArrayXd(all + own);
       else

@@ -43,7 +43,7 @@ void expect_leading(const MatrixXd& matrix, const std::vector<Index>& counts) {
 TEST(LeadingEigenpairs, MatchTheDenseSolverAtEverySize) {
   for (const Index n : {1, 2, 30, 64, 128, 320}) {
     const MatrixXd rows = sample_rows(2, 2 * n, n, 0.2, 16).cast<double>();
-    expect_leading(dense_gram(rows), {1, 2, 3});
+    expect_leading(dense_gram(rows), {1, 2, 3, 25});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -43,6 +44,17 @@ TEST(Registry, FillsInDefaults) {
   EXPECT_EQ(with_defaults(parse_policy("random:seed=3"), 17).options, with_slots({{"seed", "3"}}));
   EXPECT_EQ(with_defaults(parse_policy("manifold:split=adakv"), 0).options.at("split"), "adakv");
   EXPECT_TRUE(with_defaults(parse_policy("none"), 0).options.empty());
+}
+
+// A policy of its user's own stays itself, with the slots that every scorer takes.
+TEST(Registry, FillsInSlotsOfAUsersOwnPolicy) {
+  const std::shared_ptr<const Policy> own = make_policy(parse_policy("sink"), 0);
+  const PolicySpec filled = with_defaults({"mine", {{"granularity", "layer"}}, own, "called so"}, 0);
+  EXPECT_EQ(filled.own, own);
+  EXPECT_EQ(filled.run_name(), "called so");
+  EXPECT_EQ(
+      filled.options,
+      (Options{{"protect", "none"}, {"granularity", "layer"}, {"split", "uniform"}, {"critical", "off"}}));
 }
 
 TEST(Registry, MakesEveryPolicyButNone) {

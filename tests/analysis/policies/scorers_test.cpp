@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <Eigen/Eigenvalues>
@@ -16,6 +17,7 @@
 #include "analysis/policies/row_selection.hpp"
 #include "analysis/policies/unrotated.hpp"
 #include "tests/support/goldens.hpp"
+#include "tests/support/sample_rows.hpp"
 
 namespace keyscope::analysis {
 namespace {
@@ -234,6 +236,60 @@ TEST(Scorers, TriAttentionIsTheSumOverOffsets) {
     for (std::size_t row = 0; row < expected.size(); ++row)
       EXPECT_NEAR(scored.scores[row], expected[row], 1e-9 * std::max(1.0, largest(expected))) << head.name;
   }
+}
+
+// A coordinate that does not turn is a pair that turns by nothing and has no other half.
+TEST(Scorers, TriAttentionTakesStillCoordinatesAsPairsThatDoNotTurn) {
+  const RowMatrixF keys = sample_rows(5, 9, 5), queries = sample_rows(6, 7, 5);
+  const auto paired = [](const RowMatrixF& rows) {  // 0 1 | 2 3 and 4 to 0 1 4 | 2 3 and zero
+    RowMatrixF wide = RowMatrixF::Zero(rows.rows(), 6);
+    for (const auto& [from, to] : {std::pair{0, 0}, {1, 1}, {4, 2}, {2, 3}, {3, 4}})
+      wide.col(to) = rows.col(from);
+    return wide;
+  };
+  const auto scores_of = [](const RowMatrixF& rows, const RowMatrixF& asked, const Rotation& rotation) {
+    std::vector<std::int32_t> positions{0, 1, 2, 3, 5, 8, 9, 11, 12};
+    std::vector<QueryMoments> moments(1);
+    moments[0].add(asked, rotation);
+    std::vector<double> scores(positions.size());
+    make_policy(parse_policy("triattention:group=mean"), 0)
+        ->score({.keys = rows,
+                 .values = rows,
+                 .positions = positions,
+                 .rotation = &rotation,
+                 .query_moments = moments},
+                scores);
+    return scores;
+  };
+  const auto still = scores_of(keys, queries, {{1.0, 0.1}});
+  const auto turned = scores_of(paired(keys), paired(queries), {{1.0, 0.1, 0.0}});
+  for (std::size_t row = 0; row < still.size(); ++row) EXPECT_NEAR(still[row], turned[row], 1e-12) << row;
+}
+
+// Three partitions of two rows after one that always stays; the last and what does not fill one have none
+// after them.
+TEST(Scorers, LagKvKeepsWhatHasNoNextPartition) {
+  const auto policy = make_policy(parse_policy("lagkv:sinks=1,lag=2"), 0);
+  const RowMatrixF rows = sample_rows(7, 8, 3);
+  const auto forced = [&](std::int64_t budget) {
+    std::vector<std::uint8_t> marks(8);
+    policy->force({.keys = rows, .values = rows}, budget, marks);
+    std::vector<int> stays;
+    for (int row = 0; row < 8; ++row)
+      if (marks[row] != 0) stays.push_back(row);
+    return stays;
+  };
+  EXPECT_EQ(forced(7), (std::vector<int>{0, 5, 6, 7}));
+  EXPECT_EQ(forced(2), (std::vector<int>{0, 7}));
+  EXPECT_EQ(forced(1), (std::vector<int>{0}));
+}
+
+TEST(Scorers, LagKvRanksRowsFarOutsideTheNextPartitionsRange) {
+  RowMatrixF rows = sample_rows(8, 4, 3, 0.5);
+  rows.row(0) *= 1e5F;
+  std::vector<double> scores(4);
+  make_policy(parse_policy("lagkv:sinks=0,lag=2"), 0)->score({.keys = rows, .values = rows}, scores);
+  EXPECT_GT(scores[0], scores[1]);
 }
 
 TEST(Scorers, QueriesTurnBackToWhatTheyWere) {
