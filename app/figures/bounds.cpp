@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -49,6 +50,12 @@ const std::array kLemmaBounds{
     Bound{"lemma_always", "the form that always holds", kGreen, Marker::kSquare, true,
           [](const HeadBounds& head) -> const SlackHistogram& { return head.lemma.always.slack; }}};
 
+// A slack as float32 holds it: what is larger stands at its end.
+double drawn(double slack) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return std::clamp(slack, -kMost, kMost);
+}
+
 SlackHistogram all_slacks(const std::vector<HeadBounds>& heads, const Bound& bound) {
   SlackHistogram all;
   for (const HeadBounds& head : heads) all.add(bound.slack(head));
@@ -88,9 +95,10 @@ Panel layer_panel(const RecordingInfo& info, const std::vector<HeadBounds>& head
     for (const HeadBounds& head : heads) layers[head.layer].add(bound.slack(head));
     for (const auto& [layer, slack] : layers) {
       if (slack.count() == 0) continue;
-      spread.add(layer + offset, slack.quantile(0.05), slack.quantile(0.5), slack.quantile(0.95));
+      spread.add(layer + offset, drawn(slack.quantile(0.05)), drawn(slack.quantile(0.5)),
+                 drawn(slack.quantile(0.95)));
       least.x.push_back(static_cast<float>(layer + offset));
-      least.y.push_back(static_cast<float>(slack.quantile(0)));
+      least.y.push_back(static_cast<float>(drawn(slack.quantile(0))));
     }
     std::move(spread).put_into(panel);
     panel.points.push_back(std::move(least));
@@ -130,8 +138,8 @@ Panel histogram_panel(const std::vector<HeadBounds>& heads, std::span<const Boun
   for (const Bound& bound : bounds) {
     slacks.push_back(all_slacks(heads, bound));
     if (slacks.back().count() == 0) continue;
-    low = std::min(low, slacks.back().quantile(0));
-    high = std::max(high, slacks.back().quantile(kShownShare));
+    low = std::min(low, drawn(slacks.back().quantile(0)));
+    high = std::max(high, drawn(slacks.back().quantile(kShownShare)));
   }
   for (std::size_t i = 0; i < bounds.size(); ++i)
     panel.lines.push_back(outline_of(slacks[i], bounds[i], low, high));

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "app/figures/figure_builders.hpp"
 #include "app/figures/scales.hpp"
 #include "app/measures/head_data.hpp"
+#include "base/errors.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::figures {
@@ -29,11 +31,17 @@ int attending_run(const RecordingInfo& info, int run) {
 }
 
 // (n_tokens) attention received per query that could see the token.
-std::vector<double> attention_per_query(const HeadTrace& trace, std::size_t n_tokens) {
+//   throws FileError where it is not finite
+std::vector<double> attention_per_query(const HeadTrace& trace, std::size_t n_tokens,
+                                        const std::string& source) {
   std::vector<double> values(n_tokens, kNoValue);
   const std::size_t n = std::min({n_tokens, trace.attention_received.size(), trace.attention_queries.size()});
-  for (std::size_t i = 0; i < n; ++i)
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!std::isfinite(trace.attention_received[i]))
+      throw FileError(
+          fmt::format("{}: attention_received of token {} is {}", source, i, trace.attention_received[i]));
     if (trace.attention_queries[i] > 0) values[i] = trace.attention_received[i] / trace.attention_queries[i];
+  }
   return values;
 }
 
@@ -47,8 +55,9 @@ std::vector<double> margins(const HeadTrace& trace, std::size_t n_tokens) {
 std::vector<double> life_values(const recording::Recording& recording, const measures::HeadSelection& head,
                                 const HeadTrace& trace, int attending, std::size_t n_tokens) {
   if (attending < 0) return std::vector<double>(n_tokens, kNoValue);
-  if (attending == head.run) return attention_per_query(trace, n_tokens);
-  return attention_per_query(recording.trace(attending, head.layer, head.kv_head), n_tokens);
+  const std::string& source = recording.info()->source;
+  if (attending == head.run) return attention_per_query(trace, n_tokens, source);
+  return attention_per_query(recording.trace(attending, head.layer, head.kv_head), n_tokens, source);
 }
 
 Heatmap life_map(const LifeGrid& grid, RowMatrixF values, std::int64_t n_tokens, std::int64_t n_blocks) {

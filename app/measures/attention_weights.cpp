@@ -90,10 +90,21 @@ RowMatrixF weights_by(const Recording& recording, int run, int layer, int query_
       about.plan.cache_positions
           ? products_by_place(queries, PlacedKeys(recording, run, layer, kv_head, keys), n_keys, about, first)
           : RowMatrixF(queries * keys.transpose());
-  for (float& entry : weights.reshaped<Eigen::RowMajor>()) entry = static_cast<float>(rules.score(entry));
+  // What is no number is infinite for now, as NaN will mean what is not visible.
+  for (float& entry : weights.reshaped<Eigen::RowMajor>())
+    entry = std::isfinite(entry) ? static_cast<float>(rules.score(entry))
+                                 : std::numeric_limits<float>::infinity();
   blank_invisible(weights, first, about, recording.trace(run, layer, kv_head).evicted_at, rules);
   std::vector<double> work(weights.cols());
-  for (Eigen::Index r = 0; r < weights.rows(); ++r) softmax_visible(weights.row(r), rules.sink, work);
+  for (Eigen::Index r = 0; r < weights.rows(); ++r) {
+    if (std::ranges::any_of(weights.row(r), [](float score) { return std::isinf(score); }))
+      throw FileError(
+          fmt::format("{}: run {}, layer {}, query head {}: the query at position {} and a key that it sees "
+                      "have a product "
+                      "that float32 cannot hold; keys and queries must be finite",
+                      info->source, about.plan.name, layer, query_head, first + r));
+    softmax_visible(weights.row(r), rules.sink, work);
+  }
   return weights;
 }
 

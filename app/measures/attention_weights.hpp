@@ -15,7 +15,8 @@ namespace keyscope::measures {
 // from recorded queries and keys by what the model's attention does in that layer (scale, soft cap, window,
 // the head's learned sink, which holds their sum below 1) and, with `--positions cache`, by the places that
 // rows had: (count, first + count), NaN where not visible.
-//   throws FileError where queries or keys were not recorded, or as capture::group_rules
+//   throws FileError where queries or keys were not recorded or have products that are not finite in float32,
+//   or as capture::group_rules
 RowMatrixF recompute_attention(const recording::Recording& recording, int run, int layer, int query_head,
                                std::int64_t first, std::int64_t count);
 

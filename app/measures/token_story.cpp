@@ -380,6 +380,9 @@ std::optional<ScoreAtBlock> score_of_block(const HeadRows& head, const analysis:
   std::vector<double> scores(rows.size());
   std::vector<std::uint8_t> by_policy(rows.size());
   policy.score(input, scores);
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    if (!std::isfinite(scores[i]))
+      throw InvalidInput(fmt::format("the score of the token at position {} is {}", rows[i], scores[i]));
   const auto n_going = std::ranges::count_if(rows, [&](std::int32_t row) { return head.goes(row, block); });
   // Of budgets that are dealt anew after every block, what stayed then.
   const std::int64_t budget = policy.slots().deals_by_block() ? n_rows - n_going : cut.budgets.front();
@@ -412,8 +415,12 @@ ScoreHistory score_history(const Recording& recording, const HeadSelection& sele
   for (std::int64_t block = 0; block < run.blocks_done; ++block) {
     if (recording::tokens_seen(run, block) <= position) continue;
     if (cancelled) throw Cancelled("the token's story was left off");
-    const auto at = score_of_block(head, *policy, selection, cut, block, position);
-    if (at) history.blocks.push_back(*at);
+    try {
+      const auto at = score_of_block(head, *policy, selection, cut, block, position);
+      if (at) history.blocks.push_back(*at);
+    } catch (const InvalidInput& error) {  // the recorded rows are no numbers
+      return {{}, error.what()};
+    }
     if (head.goes(static_cast<std::int32_t>(position), block)) break;
   }
   return history;
