@@ -328,7 +328,7 @@ void run_eval(const EvalOptions& options, const EvalTask& task) {
   if (options.record > 0)
     if (const std::int64_t n = record_examples(options, *model, outcome, *folder); !json.is_stdout())
       say("{} recorded; keyscope view {} opens them where the evidence went.\n", counted(n, "example"),
-                 quote_word(options.out));
+          quote_word(options.out));
   OutputsTogether outputs;
   write_asked_figures(options, report.figures, origin);
   if (folder) {

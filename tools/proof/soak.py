@@ -119,12 +119,12 @@ class Captures(threading.Thread):
         policy = self.draw.choice(SCORERS) + (":" + slot if slot else "")
         command = [self.keyscope, "capture", "--model", MODEL, "--prompt-file",
                    self.draw.choice(sorted((MODEL / "prompts").glob("*.txt"))), "--policy", policy, "--budget",
-                   f"{self.draw.randint(10, 90)}%", "--block", str(self.draw.choice([1, 7, 16, 64, 128])), "--generate",
+                   f"{self.draw.randint(10, 90)}%", "--block", str(self.draw.choice([5, 16, 64, 128])), "--generate",
                    str(self.draw.randint(0, 8)), "--quiet", "--out", out]
         fate = self.draw.choice(["finished", "finished", "interrupted", "killed"])
         running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
-            _, said = running.communicate(timeout=self.draw.uniform(0.02, 1.5) if fate != "finished" else 300)
+            _, said = running.communicate(timeout=self.draw.uniform(0.02, 1.5) if fate != "finished" else None)
         except subprocess.TimeoutExpired:
             running.send_signal(signal.SIGKILL if fate == "killed" else signal.SIGINT)
             _, said = running.communicate()

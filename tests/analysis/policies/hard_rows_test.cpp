@@ -319,13 +319,14 @@ TEST(HardRows, AScoreIsTheSameBitsEveryTime) {
 // anything.
 TEST(HardRows, CakeRefusesSharesThatAreNoNumbers) {
   const std::vector<std::int64_t> n_rows{9, 9};
-  for (const double share :
-       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1.0})
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double share : {std::numeric_limits<double>::quiet_NaN(), kInfinity})
     EXPECT_THROW(cake_budgets(std::vector{1.0, share}, 4, 1, n_rows), InvalidInput) << share;
   LayerPreference broken;
   broken.add(RowMatrixD::Constant(2, 3, std::numeric_limits<double>::quiet_NaN()));
-  EXPECT_THROW(cake_budgets(std::vector{1.0, broken.share({})}, 4, 1, n_rows), InvalidInput);
-  EXPECT_EQ(cake_budgets(std::vector{0.0, 0.0}, 4, 1, n_rows), (std::vector<std::int64_t>{4, 4}));
+  EXPECT_THROW(cake_budgets(std::vector{1.0, broken.log_share({})}, 4, 1, n_rows), InvalidInput);
+  EXPECT_EQ(cake_budgets(std::vector{-kInfinity, -kInfinity}, 4, 1, n_rows),
+            (std::vector<std::int64_t>{4, 4}));
 }
 
 }  // namespace

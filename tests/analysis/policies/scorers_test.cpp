@@ -273,7 +273,7 @@ TEST(Scorers, LagKvKeepsWhatHasNoNextPartition) {
   const RowMatrixF rows = sample_rows(7, 8, 3);
   const auto forced = [&](std::int64_t budget) {
     std::vector<std::uint8_t> marks(8);
-    policy->force({.keys = rows, .values = rows}, budget, marks);
+    policy->force({.keys = rows, .values = rows, .positions = {}}, budget, marks);
     std::vector<int> stays;
     for (int row = 0; row < 8; ++row)
       if (marks[row] != 0) stays.push_back(row);
@@ -288,7 +288,7 @@ TEST(Scorers, LagKvRanksRowsFarOutsideTheNextPartitionsRange) {
   RowMatrixF rows = sample_rows(8, 4, 3, 0.5);
   rows.row(0) *= 1e5F;
   std::vector<double> scores(4);
-  make_policy(parse_policy("lagkv:sinks=0,lag=2"), 0)->score({.keys = rows, .values = rows}, scores);
+  make_policy(parse_policy("lagkv:sinks=0,lag=2"), 0)->score({.keys = rows, .values = rows, .positions = {}}, scores);
   EXPECT_GT(scores[0], scores[1]);
 }
 

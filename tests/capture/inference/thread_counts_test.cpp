@@ -16,10 +16,10 @@
 namespace keyscope::capture {
 namespace {
 
-constexpr int kHeads = 2, kQueryHeads = 4;
+constexpr int kModelKvHeads = 2, kModelQueryHeads = 4;
 
 // All that are made without a file.
-std::vector<std::string> every_policy() {
+std::vector<std::string> policies_without_files() {
   std::vector<std::string> names;
   for (const analysis::PolicyEntry& entry : analysis::registered_policies())
     if (entry.required.empty()) names.push_back(entry.name);
@@ -32,7 +32,7 @@ test::Captured captured_by(const test::RandomModel& folder, Arithmetic arithmeti
   const auto model = Model::load(folder.folder(), options);
   CaptureOptions capture;
   capture.prompt_ids = test::random_ids(61, 50);
-  capture.policies = test::policies(every_policy());
+  capture.policies = test::policies(policies_without_files());
   capture.budget = 14;
   capture.block_size = 9;
   capture.ignore_eos = true;
@@ -52,7 +52,7 @@ void expect_same_capture(const test::Captured& first, const test::Captured& seco
   for (int run = 0; run < std::ssize(info->runs); ++run)
     for (const int layer : info->layers) {
       const std::string what = info->runs[run].plan.policy + ", layer " + std::to_string(layer);
-      for (int head = 0; head < kHeads; ++head) {
+      for (int head = 0; head < kModelKvHeads; ++head) {
         EXPECT_EQ(first.recording->trace(run, layer, head).evicted_at,
                   second.recording->trace(run, layer, head).evicted_at)
             << what;
@@ -61,7 +61,7 @@ void expect_same_capture(const test::Captured& first, const test::Captured& seco
             bound)
             << what;
       }
-      for (int head = 0; head < kQueryHeads; ++head)
+      for (int head = 0; head < kModelQueryHeads; ++head)
         EXPECT_LE(difference(first.recording->queries(run, layer, head),
                              second.recording->queries(run, layer, head)),
                   bound)
