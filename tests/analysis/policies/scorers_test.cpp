@@ -288,7 +288,8 @@ TEST(Scorers, LagKvRanksRowsFarOutsideTheNextPartitionsRange) {
   RowMatrixF rows = sample_rows(8, 4, 3, 0.5);
   rows.row(0) *= 1e5F;
   std::vector<double> scores(4);
-  make_policy(parse_policy("lagkv:sinks=0,lag=2"), 0)->score({.keys = rows, .values = rows, .positions = {}}, scores);
+  make_policy(parse_policy("lagkv:sinks=0,lag=2"), 0)
+      ->score({.keys = rows, .values = rows, .positions = {}}, scores);
   EXPECT_GT(scores[0], scores[1]);
 }
 
