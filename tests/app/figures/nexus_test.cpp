@@ -317,12 +317,18 @@ TEST(Nexus, DamagedAndForeignFilesAreSaid) {
 TEST(FigureJson, WhatIsDamagedIsRefused) {
   const nlohmann::json good = figure_to_json(make_figures(make_recording())[0]);
   EXPECT_NO_THROW(figure_from_json(good));
-  for (const char* pointer : {"/name", "/view/layer", "/panels/0/heatmap/x", "/panels/0/x/label"}) {
+  for (const char* pointer : {"/name", "/panels/0/heatmap/x", "/panels/0/x/label"}) {
     nlohmann::json broken = good;
     broken[nlohmann::json::json_pointer(pointer)] = nlohmann::json::array({"?"});
     EXPECT_THROW(figure_from_json(broken), nlohmann::json::exception) << pointer;
   }
   nlohmann::json broken = good;
+  for (const nlohmann::json& layer :
+       {nlohmann::json("?"), nlohmann::json(1e300), nlohmann::json(1LL << 40)}) {
+    broken["view"]["layer"] = layer;
+    EXPECT_THROW(figure_from_json(broken), InvalidInput) << layer;
+  }
+  broken = good;
   broken["panels"][0]["heatmap"]["colour_map"] = "jet";
   EXPECT_THROW(figure_from_json(broken), InvalidInput);
   broken = good;
