@@ -28,7 +28,8 @@ struct VectorOf {
 }  // namespace keyscope::analysis
 
 // The arguments are a name and lists in parentheses of their own. NOLINTBEGIN(bugprone-macro-parentheses)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// Under the thread sanitizer there is one of each: what chooses among them runs before it is there.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define KEYSCOPE_PER_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #define KEYSCOPE_BY_WIDTH(name, parameters, arguments)                                        \
   __attribute__((target("arch=x86-64-v4"))) void name parameters { name##_by<64> arguments; } \

@@ -17,6 +17,13 @@
 namespace keyscope::recording::hdf5 {
 namespace {
 
+// Under the thread sanitizer what HDF5 reads beyond its memory is there.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kNothingCrashes = true;
+#else
+constexpr bool kNothingCrashes = false;
+#endif
+
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -66,7 +73,7 @@ TEST_F(DamagedHeap, AnObjectThatIsNotThereIsASentence) {
     ++n_crashes;
   }
   EXPECT_GT(n_refused, 5);
-  EXPECT_GT(n_crashes, 0) << "HDF5 has learnt to refuse this: look for another damage";
+  EXPECT_TRUE(n_crashes > 0 || kNothingCrashes) << "HDF5 has learnt to refuse this: look for another damage";
   write(sound);
   EXPECT_EQ(message(), "");
 }
@@ -113,7 +120,7 @@ TEST_F(DamagedHeap, APartIsWalkedWhereAFileHasMany) {
     write(with(sound, places[i] + 8, kNoSuchObject));
     n_crashes += message().find("crashes HDF5") == std::string::npos ? 0 : 1;
   }
-  EXPECT_GT(n_crashes, 0);
+  EXPECT_TRUE(n_crashes > 0 || kNothingCrashes);
 }
 
 TEST(Walks, WhatIsNoFileIsNotTheirs) {
