@@ -8,6 +8,7 @@
 #include <pango/pangocairo.h>
 
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::figures {
 namespace {
@@ -26,7 +27,7 @@ using FontDescription = std::unique_ptr<PangoFontDescription, void (*)(PangoFont
 // process ends all the same, with a sentence.
 void end_with_a_sentence(const char* domain, GLogLevelFlags level, const char* message, void* /*unused*/) {
   if ((level & G_LOG_LEVEL_ERROR) == 0) return g_log_default_handler(domain, level, message, nullptr);
-  fmt::print(stderr, "keyscope: {}\n", message);
+  fmt::print(stderr, "keyscope: {}\n", terminal_text(message));
   std::_Exit(1);
 }
 

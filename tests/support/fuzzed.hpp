@@ -35,6 +35,13 @@ inline std::pair<std::string_view, std::string_view> first_line(std::string_view
   return {text.substr(0, end), text.substr(std::min(end + 1, text.size()))};
 }
 
+// Where one target has several readers: the first byte says which, `read(kind, rest)`, of what is behind it.
+template <typename Read>
+int by_first_byte(const std::uint8_t* data, std::size_t size, Read read) {
+  if (size > 0) read_or_refuse([&] { read(static_cast<char>(*data), as_text(data + 1, size - 1)); });
+  return 0;
+}
+
 // Bytes as a file that has a name and lies on no disk.
 class MemoryFile {
  public:

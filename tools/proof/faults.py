@@ -343,6 +343,18 @@ def attack_all(bench: Bench, cases: list[Case], olders: list[bool], table: Table
         kill_at_random(bench, at_random, table, asked)
 
 
+def show_attacks(attack, scratch: pathlib.Path) -> None:
+    """Runs what fills a table and shows it, whole or ended early; exits with 1 where there were failures."""
+    table = Table()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended early"))
+    try:
+        attack(table)
+    finally:
+        table.show()
+        shutil.rmtree(scratch)
+    sys.exit(bool(table.failures))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("keyscope", type=pathlib.Path)
@@ -358,14 +370,7 @@ def main() -> None:
     bench = Bench(asked.keyscope, asked.scratch)
     cases = [case for case in fault_cases.CASES if not asked.case or case.name in asked.case]
     olders = {"no": [False], "yes": [True], "both": [False, True]}[asked.older]
-    table = Table()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended early"))
-    try:
-        attack_all(bench, cases, olders, table, asked)
-    finally:
-        table.show()
-        shutil.rmtree(asked.scratch)
-    sys.exit(bool(table.failures))
+    show_attacks(lambda table: attack_all(bench, cases, olders, table, asked), asked.scratch)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import signal
 import sys
 
 import fault_cases
-from faults import Bench, Judge, Ran, Table
+from faults import Bench, Judge, Ran, Table, show_attacks
 
 CALLS = "openat,write,writev,pwrite64,ftruncate,fallocate,fsync,fdatasync,rename,renameat2,link,unlink,unlinkat,mkdir,rmdir"
 SECTOR = 512
@@ -293,14 +293,7 @@ def main() -> None:
     parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/dev/shm/keyscope-power-loss"))
     asked = parser.parse_args()
     bench = Bench(asked.keyscope, asked.scratch)
-    table = Table()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended early"))
-    try:
-        lose_power_in_all(bench, table, asked)
-    finally:
-        table.show()
-        shutil.rmtree(asked.scratch)
-    sys.exit(bool(table.failures))
+    show_attacks(lambda table: lose_power_in_all(bench, table, asked), asked.scratch)
 
 
 if __name__ == "__main__":

@@ -110,11 +110,8 @@ void read_recorded(std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view input = test::as_text(data, size);
-  if (input.empty()) return 0;
-  const std::string_view rest = input.substr(1);
-  test::read_or_refuse([&] {
-    switch (input.front()) {
+  return test::by_first_byte(data, size, [](char kind, std::string_view rest) {
+    switch (kind) {
       case 'x':
         grid::read_experiment(test::MemoryFile(rest).path());
         return;
@@ -134,5 +131,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return;
     }
   });
-  return 0;
 }

@@ -58,11 +58,8 @@ void read_budget(std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view input = test::as_text(data, size);
-  if (input.empty()) return 0;
-  const std::string_view rest = input.substr(1);
-  test::read_or_refuse([&] {
-    switch (input.front()) {
+  return test::by_first_byte(data, size, [](char kind, std::string_view rest) {
+    switch (kind) {
       case 'p':
         return read_policy(rest);
       case 'b':
@@ -82,5 +79,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return;
     }
   });
-  return 0;
 }
