@@ -6,6 +6,7 @@
 #include <system_error>
 #include <unordered_set>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
@@ -17,6 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A folder that is not there has nothing in it; of one that cannot be read nothing is known.
+void require_listed(const fs::path& folder, const std::error_code& error) {
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw FileError(fmt::format("{}: cannot be listed: {}", folder.string(), error.message()));
+}
+
 std::unordered_set<std::string> claimed_batches(const fs::path& claims) {
   std::unordered_set<std::string> batches;
   std::error_code error;
@@ -24,6 +31,7 @@ std::unordered_set<std::string> claimed_batches(const fs::path& claims) {
     std::string name = entry->path().filename().string();
     if (!name.starts_with('.')) batches.insert(std::move(name));
   }
+  require_listed(claims, error);
   return batches;
 }
 
@@ -33,6 +41,7 @@ std::optional<double> seconds_per_token(const fs::path& workers) {
   std::error_code error;
   for (fs::directory_iterator entry(workers, error), last; !error && entry != last; entry.increment(error)) {
     std::ifstream lines(entry->path());
+    if (!lines) throw FileError(fmt::format("{}: cannot be read", entry->path().string()));
     for (std::string line; std::getline(lines, line);) {
       const nlohmann::json json = parse_json(line);  // a killed worker's last line may be torn
       if (!json.is_object() || !json.contains("tokens") || !json.contains("seconds")) continue;
@@ -43,6 +52,7 @@ std::optional<double> seconds_per_token(const fs::path& workers) {
       seconds += took.get<double>();
     }
   }
+  require_listed(workers, error);
   if (tokens <= 0) return std::nullopt;
   return seconds / tokens;
 }

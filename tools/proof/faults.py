@@ -115,11 +115,11 @@ class Bench:
             ran = self.run(words)
             seconds = time.monotonic() - began
             if ran.status != 0:
-                sys.exit(f"{case.name}: cannot be run at all: {ran.said}")
+                raise Unfit(f"cannot be run at all: {ran.said}")
             runs.append(self.files())
             proofs.append(self.proof(case))
         if proofs[0] != proofs[1]:
-            sys.exit(f"{case.name}: its proof differs from run to run")
+            raise Unfit("its proof differs from run to run")
         new = [name for name in runs[0] if name not in before]
         timed = {name for name in new if runs[0][name] != runs[1].get(name)}
         return Reference(runs[1], [name for name in new if not case.is_state(name)], timed, proofs[0], seconds)
@@ -271,6 +271,10 @@ class Judge:
         return wrong + [f"it said {ran.said.strip()[-200:]!r}"] if wrong and ran.said else wrong
 
 
+class Unfit(Exception):
+    """A case that says nothing, as it ends differently without any attack."""
+
+
 class Table:
     """Tries and failures by attack and case."""
 
@@ -330,7 +334,11 @@ def attack_all(bench: Bench, cases: list[Case], olders: list[bool], table: Table
     at_random = []
     for case in cases:
         for older in olders:
-            judge = Judge(bench, case, older)
+            try:
+                judge = Judge(bench, case, older)
+            except Unfit as why:
+                table.add("none", case.name, [str(why)], f"{sys.argv[0]} {asked.keyscope} --case {case.name}")
+                continue
             if not older:
                 print(f"{case.name}: {len(judge.reference.outputs)} outputs, {judge.reference.seconds:.1f} s; "
                       f"differ from run to run: {sorted(judge.reference.timed) or 'none'}", flush=True)
