@@ -118,8 +118,9 @@ void add_reproduce(CLI::App& app) {
       ->check(one_or_more());
   command->add_option("--longbench", arguments->longbench, "LongBench's JSONL files, or a folder of them")
       ->allow_extra_args(false);
-  command->add_option("--haystack", arguments->options.haystack,
-                      "RULER's essays, a file or a folder of them (default: generated sentences)");
+  command->add_option(
+      "--haystack", arguments->options.haystack,
+      "Essays around needles, RULER's among them: a file or a folder (default: generated sentences)");
   command->add_option("--squad", arguments->squad, "SQuAD's JSON file, for RULER's qa_1");
   command->add_option("--hotpotqa", arguments->hotpotqa, "HotpotQA's JSON file, for RULER's qa_2");
   command->add_option("--math500", arguments->math500, "Math-500's JSONL file")->allow_extra_args(false);

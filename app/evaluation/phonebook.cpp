@@ -21,6 +21,18 @@ namespace {
 
 constexpr std::uint64_t kBooks = 4;  // purpose of draws
 
+// Names without a file of them: first names, and pairs of two where a book has more entries than there are.
+std::vector<std::string> own_names(const PhonebookTask& task) {
+  std::vector<std::string> names(first_names().begin(), first_names().end());
+  const std::size_t n_single = names.size();
+  if (std::ranges::all_of(task.entries, [&](std::int64_t n) { return n <= std::ssize(names); })) return names;
+  names.clear();
+  for (std::size_t i = 0; i < n_single; ++i)
+    for (std::size_t j = 0; j < n_single; ++j)
+      if (i != j) names.push_back(fmt::format("{} {}", first_names()[i], first_names()[j]));
+  return names;
+}
+
 void check_task(const PhonebookTask& task, std::size_t n_names) {
   if (task.entries.empty()) throw UsageError("--entries: expected at least one");
   for (const std::int64_t n : task.entries)
@@ -70,7 +82,8 @@ PhonebookExamples phonebook_examples(const PhonebookTask& task, std::uint64_t se
                                      const tokenizer::Tokenizer& tokenizer) {
   check_utf8(task.question, "--question");
   check_utf8(task.names_path, "--names");
-  const auto [names, bad_rows] = words_of(task.names_path, first_names(), task.skip_bad);
+  auto [names, bad_rows] = words_of(task.names_path, first_names(), task.skip_bad);
+  if (task.names_path.empty()) names = own_names(task);
   check_task(task, names.size());
   const auto most = static_cast<std::size_t>(*std::ranges::max_element(task.entries));
   PhonebookExamples made{{}, bad_rows};

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <unicode/uchar.h>
 
 #include "analysis/splitmix.hpp"
 #include "app/evaluation/ruler_lists.hpp"
@@ -52,6 +53,9 @@ std::u32string looked_through(std::string_view prediction) {
   std::u32string text = lowered(prediction);
   for (char32_t& c : text)
     if (c < U' ') c = U'\n';
+  const auto is_space = [](char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)) != 0; };
+  text.erase(text.begin(), std::ranges::find_if_not(text, is_space));
+  while (!text.empty() && is_space(text.back())) text.pop_back();
   return text;
 }
 

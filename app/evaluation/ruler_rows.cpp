@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -126,8 +125,10 @@ RulerText ruler_text(const RulerTask& task, std::string_view input,
 }
 
 bool has_own_template(const RulerText& text) {
+  std::string_view asked = text.asked;
+  asked.remove_prefix(std::min(asked.find_first_not_of(" \n\t\r"), asked.size()));
   return std::ranges::none_of(kBeginnings,
-                              [&](std::string_view beginning) { return text.asked.starts_with(beginning); });
+                              [&](std::string_view beginning) { return asked.starts_with(beginning); });
 }
 
 namespace {
@@ -164,7 +165,6 @@ RulerRow read_ruler_row(const nlohmann::json& row, const RulerPlace& place, cons
   if (read.text.outputs.empty())
     throw FileError(fmt::format("{}: \"outputs\" is empty; expected at least one text", where));
   read.length = count_field(row, "length", "a number of tokens", where);
-  read.index = count_field(row, "index", "the row's number", where);
   return read;
 }
 
@@ -202,14 +202,17 @@ class RulerCollection {
                       "{}; take rows that were made for shorter prompts",
                       where, ids.size(), row.task->max_new_tokens, context_));
     Evidence evidence = ruler_evidence(*row.task, row.text, ids, tokenizer_);
-    Example example = ruler_example(*row.task, length, row.index.value_or(std::ssize(examples)),
-                                    std::move(ids), std::move(row.text.outputs));
-    example.evidence = std::move(evidence);
-    if (!ids_.insert(example.id).second)
+    Example example =
+        ruler_example(*row.task, length, std::ssize(examples), std::move(ids), std::move(row.text.outputs));
+    const auto same = std::ranges::find_if(examples, [&](const Example& earlier) {
+      return earlier.prompt_ids == example.prompt_ids && earlier.answers == example.answers;
+    });
+    if (same != examples.end())
       throw FileError(
-          fmt::format("{}: the same \"index\" as on an earlier row of {} at {} tokens, which would "
-                      "count twice",
+          fmt::format("{}: the same \"input\" and \"outputs\" as on an earlier row of {} at {} tokens, "
+                      "which would count twice",
                       where, row.task->name, length));
+    example.evidence = std::move(evidence);
     examples.push_back(std::move(example));
   }
 
@@ -231,7 +234,6 @@ class RulerCollection {
   const tokenizer::Tokenizer& tokenizer_;
   PromptEncoder encoder_;
   std::map<std::pair<std::ptrdiff_t, std::int64_t>, std::vector<Example>> examples_;
-  std::set<std::string> ids_;
 };
 
 }  // namespace

@@ -34,7 +34,6 @@ struct RulerRow {
   RulerText text;  // as `ruler_text` parts it
   std::optional<std::int64_t>
       length;  // tokens, as RULER counted them for its tokenizer, with those generated
-  std::optional<std::int64_t> index;
 };
 
 // A row's input in two: what is asked, and what the answer goes on from. That is `answer_prefix` where the
@@ -43,10 +42,11 @@ struct RulerRow {
 RulerText ruler_text(const RulerTask& task, std::string_view input,
                      const std::optional<std::string>& answer_prefix);
 
-// Whether a row was made in a chat template: its input does not begin as its task does.
+// Whether a row was made in a chat template: its input does not begin, after white space, as its task does.
 bool has_own_template(const RulerText& text);
 
-// Reads "input", "outputs" and, where they are there, "answer_prefix", "length" and "index".
+// Reads "input", "outputs" and, where they are there, "answer_prefix" and "length". "index" is not read:
+// RULER's scripts write the row's number there, or where the answer stands in the text.
 //   place: of its file; named: the task of rows of which neither place nor text says it, may be null
 //   where: file and line, for messages
 //   throws FileError naming field, what was found and what was expected
@@ -57,8 +57,8 @@ RulerRow read_ruler_row(const nlohmann::json& row, const RulerPlace& place, cons
 std::int64_t ruler_target(std::int64_t length);
 
 // The rows of the tasks and lengths asked for, or all, in the order of tasks, lengths, files and lines.
-//   throws FileError as read_json_rows, where two rows of a task, length and index are there, and on a prompt
-//   that does not fit into the model's context with its answer; UsageError where no row is of what was asked
+//   throws FileError as read_json_rows, on a row that is there twice, and on a prompt that does not fit into
+//   the model's context with its answer; UsageError where no row is of what was asked
 RulerSet read_ruler_rows(const RulerOptions& options, const capture::Model& model);
 
 }  // namespace keyscope::evaluation

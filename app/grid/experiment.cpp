@@ -1,6 +1,7 @@
 #include "app/grid/experiment.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -31,11 +32,15 @@ std::string text_of(const JsonField& object, const std::string& name) {
   return text;
 }
 
+std::string name_in(const JsonField& object, const JsonField& member) {
+  return member.path().substr(object.path().empty() ? 0 : object.path().size() + 1);
+}
+
 // A file that asks for what is not known to it would otherwise ask for less without a word.
 void require_known(const JsonField& object, const std::set<std::string>& known) {
   object.for_each_member([&](const JsonField& member) {
-    const std::string name = member.path().substr(member.path().rfind('.') + 1);
-    if (!known.contains(name)) member.fail("a field that no experiment has", "another, or none");
+    if (!known.contains(name_in(object, member)))
+      member.fail("a field that no experiment has", "another, or none");
   });
 }
 
@@ -49,8 +54,8 @@ PublishedModel read_published_model(const JsonField& model) {
 }
 
 ExperimentTask read_task(const JsonField& task) {
-  require_known(task,
-                {"name", "kind", "length", "samples", "parts", "distractors", "max_new_tokens", "score"});
+  require_known(task, {"name", "kind", "length", "samples", "parts", "distractors", "depths", "entries",
+                       "max_new_tokens", "answers", "temperature", "top_p", "score"});
   ExperimentTask read;
   read.name = text_of(task, "name");
   // Its answers lie in a folder of that name.
@@ -62,30 +67,47 @@ ExperimentTask read_task(const JsonField& task) {
   read.samples = count_or_zero(task, "samples");
   read.distractors = count_or_zero(task, "distractors");
   read.max_new_tokens = count_or_zero(task, "max_new_tokens");
+  if (task.optional("answers")) read.answers = count_or_zero(task, "answers");
+  if (const auto temperature = task.optional("temperature")) read.temperature = temperature->number();
+  if (const auto top_p = task.optional("top_p")) read.top_p = top_p->number();
+  if (read.answers > 1 && read.kind != "math500")
+    task.member("answers").fail(fmt::format("{} of {}", read.answers, shown(read.kind)),
+                                "one, as only those of math500 are drawn");
   read.score = task.string_or("score", "");
   if (const auto parts = task.optional("parts"))
     parts->for_each([&](const JsonField& part) { read.parts.push_back(part.string()); });
+  if (const auto depths = task.optional("depths"))
+    depths->for_each([&](const JsonField& depth) { read.depths.push_back(depth.number()); });
+  if (const auto entries = task.optional("entries"))
+    entries->for_each([&](const JsonField& n) { read.entries.push_back(n.integer(1, kMost)); });
   return read;
 }
 
-// A number, {"at_most": x}, {"at_least": x}, or both; null or absent: none was published.
-void read_published(const JsonField& row, ExperimentRow& read) {
-  const auto published = row.optional("published");
-  if (!published) return;
-  if (!published->is_object()) {
-    read.low = read.high = published->number();
+// A number, {"at_most": x}, {"at_least": x}, or both.
+void read_published(const JsonField& published, ExperimentRow& read) {
+  read.low = read.high = std::nullopt;
+  if (!published.is_object()) {
+    read.low = read.high = published.number();
     return;
   }
-  require_known(*published, {"at_most", "at_least"});
-  if (const auto least = published->optional("at_least")) read.low = least->number();
-  if (const auto most = published->optional("at_most")) read.high = most->number();
-  if (!read.published()) published->fail("neither of them", "at_most, at_least, or a number");
+  require_known(published, {"at_most", "at_least"});
+  if (const auto least = published.optional("at_least")) read.low = least->number();
+  if (const auto most = published.optional("at_most")) read.high = most->number();
+  if (!read.published()) published.fail("neither of them", "at_most, at_least, or a number");
   if (read.low && read.high && *read.low > *read.high)
-    published->fail("at_least above at_most", "the other way round");
+    published.fail("at_least above at_most", "the other way round");
 }
 
-ExperimentRow read_row(const JsonField& row) {
-  require_known(row, {"what", "task", "policy", "budget", "block", "against", "published"});
+double number_or_zero(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? number : 0;
+}
+
+// A row, and after it one for each of its parts that a number was published for.
+void read_row(const JsonField& row, std::vector<ExperimentRow>& rows) {
+  require_known(row, {"what", "task", "policy", "budget", "block", "against", "score", "only", "published",
+                      "published_parts", "not_comparable"});
   ExperimentRow read;
   read.what = text_of(row, "what");
   read.task = text_of(row, "task");
@@ -97,8 +119,28 @@ ExperimentRow read_row(const JsonField& row) {
     read.against_policy = text_of(*against, "policy");
     if (read.against_policy != "none") read.against_budget = against->string_or("budget", read.budget);
   }
-  read_published(row, read);
-  return read;
+  read.score = row.string_or("score", "");
+  if (const auto only = row.optional("only")) {
+    if (only->string() != "over_budget") only->fail(shown(only->string()), "\"over_budget\"");
+    if (read.budget.empty()) only->fail("a row without a budget", "a policy that has one");
+    read.over_budget = true;
+  }
+  if (const auto published = row.optional("published")) read_published(*published, read);
+  read.not_comparable = row.string_or("not_comparable", "");
+  rows.push_back(read);
+  const auto first_part = std::ssize(rows);
+  if (const auto parts = row.optional("published_parts"))
+    parts->for_each_member([&](const JsonField& part) {
+      ExperimentRow of_part = read;
+      of_part.part = name_in(*parts, part);
+      of_part.what += ", " + of_part.part;
+      of_part.not_comparable = "";
+      read_published(part, of_part);
+      rows.push_back(std::move(of_part));
+    });
+  // Members come in the order of their names, in which 1233 is before 478.
+  std::ranges::stable_sort(rows.begin() + first_part, rows.end(), {},
+                           [](const ExperimentRow& of_part) { return number_or_zero(of_part.part); });
 }
 
 void check_rows(const JsonField& file, const Experiment& experiment) {
@@ -133,7 +175,7 @@ Experiment read_experiment(const std::filesystem::path& file) {
       [&](const JsonField& model) { experiment.models.push_back(read_published_model(model)); });
   if (experiment.models.empty()) root.member("models").fail("none", "at least one");
   root.member("tasks").for_each([&](const JsonField& task) { experiment.tasks.push_back(read_task(task)); });
-  root.member("rows").for_each([&](const JsonField& row) { experiment.rows.push_back(read_row(row)); });
+  root.member("rows").for_each([&](const JsonField& row) { read_row(row, experiment.rows); });
   check_rows(root, experiment);
   return experiment;
 }
@@ -176,6 +218,7 @@ std::string_view verdict_name(Verdict verdict) {
 Judgement judge(const ExperimentRow& row, const analysis::BootstrapMean& found, double tolerance_points,
                 const std::string& why_not) {
   if (!row.published()) return {Verdict::kCannotTell, "no number was published"};
+  if (!row.not_comparable.empty()) return {Verdict::kCannotTell, row.not_comparable};
   if (!why_not.empty()) return {Verdict::kCannotTell, why_not};
   if (!std::isfinite(found.low)) return {Verdict::kCannotTell, "too few examples for an interval"};
   constexpr double kFar = std::numeric_limits<double>::infinity();

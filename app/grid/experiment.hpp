@@ -29,10 +29,14 @@ struct ExperimentTask {
   std::string kind;          // "niah", "phonebook", "longbench", "math500", "ruler", or one that is not known
   std::int64_t length = 0;   // tokens of prompts that are generated; 0: as the kind has it
   std::int64_t samples = 0;  // 0: likewise
-  std::vector<std::string> parts = {};  // of the kind's tasks or data sets; empty: all
-  std::int64_t distractors = 0;         // of needles
-  std::int64_t max_new_tokens = 0;      // 0: as the kind has it
-  std::string score;                    // of the kind's scores; empty: its first
+  std::vector<std::string> parts = {};     // of the kind's tasks or data sets; empty: all
+  std::int64_t distractors = 0;            // of needles
+  std::vector<double> depths = {};         // of needles, in percent; empty: 10, 30, 50, 70, 90
+  std::vector<std::int64_t> entries = {};  // of phone books
+  std::int64_t max_new_tokens = 0;         // 0: as the kind has it
+  std::int64_t answers = 1;                // that are drawn for each problem of math500
+  double temperature = 0, top_p = 1;       // by which they are
+  std::string score;                       // of the kind's scores; empty: its first
 };
 
 // A measurement that a number was published for.
@@ -43,8 +47,14 @@ struct ExperimentRow {
   std::int64_t block = 0;
   // What is subtracted, example by example; no policy: nothing is.
   std::string against_policy = {}, against_budget = {};
+  std::string score = {};  // another than the task's; empty: that one
+  // Only examples of one data set, depth (in percent) or number of entries, in figures; empty: of all.
+  std::string part = {};
+  // Only problems that are longer, with their answers under the full cache, than the row's budget.
+  bool over_budget = false;
   // In points: a number is both of its ends, "at most" has no low one; neither: none was published.
   std::optional<double> low = {}, high = {};
+  std::string not_comparable = {};  // why the number is of something else than what is run; else empty
 
   bool published() const { return low || high; }
 };

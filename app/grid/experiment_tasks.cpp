@@ -13,8 +13,10 @@
 #include "app/evaluation/longbench.hpp"
 #include "app/evaluation/math500.hpp"
 #include "app/evaluation/niah.hpp"
+#include "app/evaluation/phonebook.hpp"
 #include "app/evaluation/ruler.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::grid {
 
@@ -48,15 +50,43 @@ std::string make_niah(const Making& making, AskedTask& asked) {
   evaluation::NiahTask niah;
   niah.lengths = {making.length(4096)};
   niah.depths = {10, 30, 50, 70, 90};
+  if (!making.described.depths.empty()) niah.depths = making.described.depths;
   const auto n_depths = static_cast<std::int64_t>(niah.depths.size());
   niah.n_samples = std::max<std::int64_t>(1, (making.samples(100) + n_depths - 1) / n_depths);
   niah.n_distractors = making.described.distractors;
+  niah.haystack_path = making.options.haystack;
   niah.max_new_tokens = making.described.max_new_tokens;
   asked.task.score = "recall";
   asked.task.settings = evaluation::niah_settings(niah);
   asked.task.examples =
       evaluation::niah_examples(niah, making.options.seed, making.model.config(), making.tokenizer())
           .examples;
+  for (const evaluation::Example& example : asked.task.examples)
+    asked.parts.push_back(fmt::format("{}", example.about.at("depth").get<double>()));
+  asked.task.scorer = evaluation::score_lookup;
+  return "";
+}
+
+// Books that are too long for the model are left out, the others asked.
+std::string make_phonebook(const Making& making, AskedTask& asked) {
+  evaluation::PhonebookTask book;
+  book.entries = making.described.entries;
+  if (book.entries.empty()) book.entries = {100};
+  std::ranges::sort(book.entries);
+  book.n_samples = making.samples(5);
+  book.max_new_tokens = making.described.max_new_tokens;
+  for (; asked.task.examples.empty(); book.entries.pop_back()) try {
+      asked.task.settings = evaluation::phonebook_settings(book);
+      asked.task.examples =
+          evaluation::phonebook_examples(book, making.options.seed, making.model.config(), making.tokenizer())
+              .examples;
+    } catch (const UsageError& error) {
+      if (book.entries.size() == 1) throw;
+      asked.left_out = fmt::format("{} entries: {}", book.entries.back(), error.what());
+    }
+  for (const evaluation::Example& example : asked.task.examples)
+    asked.parts.push_back(fmt::format("{}", example.about.at("entries").get<std::int64_t>()));
+  asked.task.score = "exact";
   asked.task.scorer = evaluation::score_lookup;
   return "";
 }
@@ -79,6 +109,13 @@ std::string make_longbench(const Making& making, AskedTask& asked) {
   }
   if (asked.task.examples.empty())
     return fmt::format("the files have no row of {}", fmt::join(making.described.parts, ", "));
+  asked.parts = asked.task.data_sets;
+  std::vector<std::string_view> missing;
+  for (const evaluation::LongBenchTask& task : evaluation::longbench_tasks())
+    if (is_among(making.described.parts, task.name) &&
+        std::ranges::find(asked.parts, task.name) == asked.parts.end())
+      missing.push_back(task.name);
+  if (!missing.empty()) asked.left_out = fmt::format("the files have no row of {}", shown_list(missing));
   asked.task.score = "score";
   asked.task.settings = evaluation::longbench_settings(read);
   asked.task.scorer = evaluation::longbench_scorer(*set, making.tokenizer());
@@ -93,6 +130,9 @@ std::string make_math500(const Making& making, AskedTask& asked) {
   read.seed = making.options.seed;
   if (const std::int64_t n = making.samples(0); n > 0) read.rows = n;
   if (making.described.max_new_tokens > 0) read.max_new_tokens = making.described.max_new_tokens;
+  read.samples = making.described.answers;
+  read.temperature = making.described.temperature;
+  read.top_p = making.described.top_p;
   asked.task.score = "flexible";
   asked.task.settings = evaluation::math_settings(read);
   asked.task.examples = evaluation::read_math(read, making.model).examples;
@@ -115,6 +155,7 @@ std::string make_ruler(const Making& making, AskedTask& asked) {
   asked.task.examples = evaluation::ruler_examples(read, making.model).examples;
   for (const evaluation::Example& example : asked.task.examples)
     asked.task.data_sets.push_back(example.about.at("task").get<std::string>());
+  asked.parts = asked.task.data_sets;
   asked.task.scorer = evaluation::ruler_scorer(making.tokenizer());
   const bool has_questions = !options.squad.empty() && !options.hotpotqa.empty();
   if (options.haystack.empty() || (read.tasks.empty() && !has_questions))
@@ -128,8 +169,9 @@ struct Kind {
   Make make;
 };
 
-constexpr std::array kKinds{Kind{"niah", make_niah}, Kind{"longbench", make_longbench},
-                            Kind{"math500", make_math500}, Kind{"ruler", make_ruler}};
+constexpr std::array kKinds{Kind{"niah", make_niah}, Kind{"phonebook", make_phonebook},
+                            Kind{"longbench", make_longbench}, Kind{"math500", make_math500},
+                            Kind{"ruler", make_ruler}};
 
 // Adds to the scores whether an answer has no words.
 evaluation::Scorer with_empty(evaluation::Scorer scorer) {

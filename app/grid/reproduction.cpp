@@ -43,8 +43,9 @@ std::string no_policy_because(const std::string& policy, const std::string& budg
   }
 }
 
-// What every method of a batch scored.
-using Points = std::map<std::pair<std::string, std::string>, std::vector<double>>;  // by policy and budget
+// Where the results of every method of a batch stand among all: by policy and budget, in the order of
+// examples.
+using Places = std::map<std::pair<std::string, std::string>, std::vector<std::size_t>>;
 
 std::string batch_folder(const std::string& task, std::int64_t block) {
   return fmt::format("{}-b{}", task, block);
@@ -75,10 +76,11 @@ struct Reproduction::State {
   }
   std::string why_not(const ExperimentRow& row) const;
   void make_batches();
-  Points measure(const Batch& batch, const fs::path& out, bool discard,
+  Places measure(const Batch& batch, const fs::path& out, bool discard,
                  const evaluation::EvaluationWatch& watch);
   Json settings_json() const;
-  FoundRow found_row(std::size_t row, const std::map<std::string, Points>& points,
+  std::vector<std::vector<double>> values_of(const ExperimentRow& row, const Places& places) const;
+  FoundRow found_row(std::size_t row, const std::map<std::string, Places>& places,
                      const std::string& settles_nothing) const;
 };
 
@@ -87,6 +89,10 @@ std::string Reproduction::State::why_not(const ExperimentRow& row) const {
   if (reason.empty()) reason = no_policy_because(row.policy, row.budget);
   if (reason.empty() && !row.against_policy.empty())
     reason = no_policy_because(row.against_policy, row.against_budget);
+  const AskedTask& asked = task_of(row);
+  if (reason.empty() && !row.part.empty() && std::ranges::find(asked.parts, row.part) == asked.parts.end())
+    reason = fmt::format("there is no part {}{}", shown(row.part),
+                         asked.left_out.empty() ? "" : ": " + asked.left_out);
   return reason;
 }
 
@@ -121,7 +127,7 @@ void Reproduction::State::make_batches() {
   }
 }
 
-Points Reproduction::State::measure(const Batch& batch, const fs::path& out, bool discard,
+Places Reproduction::State::measure(const Batch& batch, const fs::path& out, bool discard,
                                     const evaluation::EvaluationWatch& watch) {
   std::optional<evaluation::ResultFolder> folder;
   if (!out.empty()) {
@@ -134,15 +140,15 @@ Points Reproduction::State::measure(const Batch& batch, const fs::path& out, boo
   };
   auto found = evaluation::evaluate(model, batch.settings, task.examples, task.scorer,
                                     folder ? &*folder : nullptr, {watch.control, report});
-  Points points;
-  for (const evaluation::ExampleResult& result : found.results)
-    points[{result.policy, result.budget_text}].push_back(100 * result.score(task.score));
+  Places places;
+  for (std::size_t i = 0; i < found.results.size(); ++i)
+    places[{found.results[i].policy, found.results[i].budget_text}].push_back(all.results.size() + i);
   std::ranges::move(found.results, std::back_inserter(all.results));
   all.n_earlier += found.n_earlier;
   all.cost.tokens_asked += found.cost.tokens_asked;
   all.cost.tokens_run += found.cost.tokens_run;
   all.cost.seconds += found.cost.seconds;
-  return points;
+  return places;
 }
 
 Json Reproduction::State::settings_json() const {
@@ -157,7 +163,39 @@ Json Reproduction::State::settings_json() const {
   return json;
 }
 
-FoundRow Reproduction::State::found_row(std::size_t index, const std::map<std::string, Points>& points,
+// Points of the examples that a row is about, those of one data set together; several answers to one problem
+// count as one example.
+std::vector<std::vector<double>> Reproduction::State::values_of(const ExperimentRow& row,
+                                                                const Places& places) const {
+  const AskedTask& asked = task_of(row);
+  const auto n_answers = static_cast<std::size_t>(asked.described.answers);
+  const std::string& score = row.score.empty() ? asked.task.score : row.score;
+  const auto mean = [&](const std::vector<std::size_t>& of, std::size_t first, const auto& value) {
+    double sum = 0;
+    for (std::size_t i = 0; i < n_answers; ++i) sum += value(all.results[of[first + i]]);
+    return sum / static_cast<double>(n_answers);
+  };
+  const auto points = [&](const evaluation::ExampleResult& result) { return 100 * result.score(score); };
+  const auto tokens = [](const evaluation::ExampleResult& result) {
+    return static_cast<double>(result.n_prompt + result.n_generated);
+  };
+  const auto& own = places.at({row.policy, row.budget});
+  const auto& full = places.at({"none", ""});
+  std::map<std::string, std::vector<double>> sets;  // of examples of one data set
+  for (std::size_t i = 0; i < own.size(); i += n_answers) {
+    if (!row.part.empty() && asked.parts[i] != row.part) continue;
+    if (row.over_budget && mean(full, i, tokens) <= static_cast<double>(all.results[own[i]].budget)) continue;
+    double value = mean(own, i, points);
+    if (!row.against_policy.empty())
+      value -= mean(places.at({row.against_policy, row.against_budget}), i, points);
+    sets[asked.task.data_sets.empty() ? std::string() : asked.task.data_sets[i]].push_back(value);
+  }
+  std::vector<std::vector<double>> strata;
+  for (auto& [name, of_set] : sets) strata.push_back(std::move(of_set));
+  return strata;
+}
+
+FoundRow Reproduction::State::found_row(std::size_t index, const std::map<std::string, Places>& places,
                                         const std::string& settles_nothing) const {
   const ExperimentRow& row = experiment.rows[index];
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -166,22 +204,17 @@ FoundRow Reproduction::State::found_row(std::size_t index, const std::map<std::s
     found.judgement.reason = "cannot run here: " + found.cannot_run;
     return found;
   }
-  const Points& scores = points.at(batch_folder(row.task, row.block));
-  std::vector<double> values = scores.at({row.policy, row.budget});
-  const bool difference = !row.against_policy.empty();
-  if (difference) {
-    const auto& other = scores.at({row.against_policy, row.against_budget});
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] -= other[i];
+  const auto strata = values_of(row, places.at(batch_folder(row.task, row.block)));
+  if (strata.empty()) {
+    found.judgement.reason = "no problem is longer than the budget here";
+    return found;
   }
-  const adoption::Task& task = task_of(row).task;
-  std::map<std::string, std::vector<double>> sets;  // of examples of one data set
-  for (std::size_t i = 0; i < values.size(); ++i)
-    sets[task.data_sets.empty() ? std::string() : task.data_sets[i]].push_back(values[i]);
-  std::vector<std::vector<double>> strata;
-  for (auto& [name, of_set] : sets) strata.push_back(std::move(of_set));
-  found.found = with_room(analysis::stratified_bootstrap_mean(strata, {.seed = options.seed}), difference);
-  found.judgement = judge(row, found.found, experiment.tolerance_points,
-                          settles_nothing.empty() ? task_of(row).differs : settles_nothing);
+  found.found = with_room(analysis::stratified_bootstrap_mean(strata, {.seed = options.seed}),
+                          !row.against_policy.empty());
+  const AskedTask& asked = task_of(row);
+  std::string why_not = settles_nothing.empty() ? asked.differs : settles_nothing;
+  if (why_not.empty() && row.part.empty()) why_not = asked.left_out;
+  found.judgement = judge(row, found.found, experiment.tolerance_points, why_not);
   return found;
 }
 
@@ -228,13 +261,13 @@ std::vector<FoundRow> Reproduction::run(const fs::path& out, bool discard,
     folder.make();
     folder.write_settings();
   }
-  std::map<std::string, Points> points;
+  std::map<std::string, Places> places;
   for (const State::Batch& batch : state_->batches)
-    points[batch.folder] = state_->measure(batch, out, discard, watch);
+    places[batch.folder] = state_->measure(batch, out, discard, watch);
   std::vector<FoundRow> all;
   const std::string settles_nothing = settles_nothing_because();
   for (std::size_t i = 0; i < state_->experiment.rows.size(); ++i)
-    all.push_back(state_->found_row(i, points, settles_nothing));
+    all.push_back(state_->found_row(i, places, settles_nothing));
   return all;
 }
 
@@ -273,7 +306,8 @@ std::string settling_command(const Experiment& experiment, const fs::path& file)
   };
   if (asks("longbench")) command += " --longbench LONGBENCH";
   if (asks("math500")) command += " --math500 MATH500.jsonl";
-  if (asks("ruler")) command += " --haystack ESSAYS --squad SQUAD.json --hotpotqa HOTPOTQA.json";
+  if (asks("ruler") || asks("niah")) command += " --haystack ESSAYS";
+  if (asks("ruler")) command += " --squad SQUAD.json --hotpotqa HOTPOTQA.json";
   return command;
 }
 
@@ -323,7 +357,10 @@ Json reproduction_json(const Reproduction& reproduction, const std::vector<Found
                                                {"budget_text", row.row.budget},
                                                {"block", row.row.block},
                                                {"against_policy", row.row.against_policy},
-                                               {"against_budget_text", row.row.against_budget}});
+                                               {"against_budget_text", row.row.against_budget},
+                                               {"score", row.row.score},
+                                               {"part", row.row.part},
+                                               {"over_budget", row.row.over_budget}});
     one["published"] = {json_number(row.row.low), json_number(row.row.high)};
     one["n"] = row.found.n_samples;
     evaluation::add_score(one, "points", {row.found.mean, row.found.low, row.found.high});

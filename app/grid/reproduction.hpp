@@ -21,7 +21,7 @@ struct ReproductionOptions {
   std::int64_t length = 0;   // tokens of prompts that are generated; 0: the experiment's
   std::int64_t samples = 0;  // of each task; 0: likewise
   std::vector<std::filesystem::path> longbench, math500;  // rows of theirs
-  std::string haystack;                   // RULER's essays: a file or a folder; empty: generated sentences
+  std::string haystack;  // essays around needles: a file or a folder; empty: generated sentences
   std::filesystem::path squad, hotpotqa;  // what RULER's questions are made of; empty: they are left out
   std::uint64_t seed = 0;
 

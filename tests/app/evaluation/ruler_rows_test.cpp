@@ -100,6 +100,7 @@ TEST(RulerRowText, IsPartedWhereTheAnswerPrefixBegins) {
   EXPECT_EQ(whole.answer_prefix, "");
   EXPECT_EQ(ruler_text(niah(), "input", "").answer_prefix, "");
   EXPECT_TRUE(has_own_template(ruler_text(niah(), "[INST] " + asked, prefix)));
+  EXPECT_FALSE(has_own_template(ruler_text(niah(), " " + asked, prefix))) << "as RULER begins its examples";
 }
 
 json row_json() {
@@ -123,15 +124,12 @@ TEST(RulerRow, IsRead) {
   const RulerRow row = read_ruler_row(row_json(), {&niah(), 4096}, find_ruler_task("vt"), "");
   EXPECT_EQ(row.task, &niah()) << "the place says it";
   EXPECT_THAT(row.text.outputs, ElementsAre("12", "13"));
-  EXPECT_EQ(row.index, 2);
   EXPECT_EQ(row.length, 900);
   json more = row_json();
   more["answer_prefix"] = " They are";
-  more.erase("index");
   const RulerRow other = read_ruler_row(more, {}, find_ruler_task("vt"), "");
   EXPECT_EQ(task_name(other.task), "niah_multivalue") << "the text says it";
   EXPECT_EQ(other.text.answer_prefix, " They are");
-  EXPECT_EQ(other.index, std::nullopt);
   json question = row_json();
   question["input"] = "Answer the question based on the given documents. Answer:";
   EXPECT_EQ(task_name(read_ruler_row(question, {}, find_ruler_task("qa_2"), "").task), "qa_2");
@@ -151,10 +149,8 @@ TEST(RulerRow, FieldsAreChecked) {
   EXPECT_THAT(refusal(row), HasSubstr("\"outputs\" is empty"));
   row["outputs"] = {"12", 13};
   EXPECT_THAT(refusal(row), HasSubstr("array of texts"));
-  for (const auto& [field, value] : {std::pair<const char*, json>{"length", "long"},
-                                     {"length", -1},
-                                     {"index", 1.5},
-                                     {"answer_prefix", 3}}) {
+  for (const auto& [field, value] :
+       {std::pair<const char*, json>{"length", "long"}, {"length", -1}, {"answer_prefix", 3}}) {
     json damaged = row_json();
     damaged[field] = value;
     EXPECT_THAT(refusal(damaged), AllOf(HasSubstr("f.jsonl, line 3"), HasSubstr(field))) << value;
@@ -194,7 +190,7 @@ TEST_F(RulerRows, OfFoldersAreInTheOrderOfTasksAndLengths) {
   RulerOptions options;
   options.data = {folder_.file("data")};
   EXPECT_THAT(ids(ruler_examples(options, *demo_model())),
-              ElementsAre("niah_single_1, length 4096, sample 5", "vt, length 4096, sample 0",
+              ElementsAre("niah_single_1, length 4096, sample 0", "vt, length 4096, sample 0",
                           "vt, length 4096, sample 1", "vt, length 8192, sample 0"));
   options.samples = 1;
   options.tasks = {"vt"};
@@ -216,6 +212,21 @@ TEST_F(RulerRows, AreAskedWithTheirAnswerPrefix) {
   EXPECT_THAT(example.answers, ElementsAre("1000"));
   EXPECT_EQ(example.about["length"], 512) << "the power of two that its length fits into";
   EXPECT_EQ(example.continuation.max_new_tokens, 128);
+}
+
+// RULER's newer scripts for needles write where the answer stands in the text as "index": it repeats, and is
+// -1 where the template hides the answer.
+TEST_F(RulerRows, AreNumberedByTheirOrder) {
+  std::vector<json> rows;
+  for (int i = 0; i < 3; ++i) {
+    rows.push_back(needle_row(i));
+    rows.back()["index"] = i < 2 ? 731 : -1;
+  }
+  RulerOptions options;
+  options.data = {write("niah_single_1.jsonl", rows)};
+  EXPECT_THAT(ids(ruler_examples(options, *demo_model())),
+              ElementsAre("niah_single_1, length 512, sample 0", "niah_single_1, length 512, sample 1",
+                          "niah_single_1, length 512, sample 2"));
 }
 
 TEST_F(RulerRows, ThatAreDamagedAreNamedOrSkipped) {

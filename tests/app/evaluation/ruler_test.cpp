@@ -117,6 +117,8 @@ TEST(RulerScore, OfQuestionsOneOutputIsEnough) {
 }
 
 TEST(RulerScore, LowersAsPythonDoesAndTakesControlCharactersForLineBreaks) {
+  EXPECT_EQ(ruler_score(task_named("qa_1"), " Vistula \n", std::vector<std::string>{"vistula "}), 0)
+      << "white space at the ends is not part of the answer";
   EXPECT_EQ(ruler_score(task_named("fwe"), "STRASSE ÄPFEL", std::vector<std::string>{"äpfel"}), 1);
   EXPECT_EQ(ruler_score(task_named("fwe"), "two\twords", std::vector<std::string>{"two\twords"}), 0);
   EXPECT_EQ(ruler_score(task_named("fwe"), "two\twords", std::vector<std::string>{"two\nwords"}), 1);

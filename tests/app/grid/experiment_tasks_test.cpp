@@ -1,14 +1,18 @@
 #include "app/grid/experiment_tasks.hpp"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/scratch_folder.hpp"
+
 namespace keyscope::grid {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -57,6 +61,47 @@ TEST(ExperimentTasks, OfRulerAreOtherPromptsWithoutItsFiles) {
   EXPECT_THAT(asked.differs, HasSubstr("--haystack"));
   EXPECT_EQ(asked.task.data_sets, (std::vector<std::string>{"niah_single_1", "niah_single_1",
                                                             "niah_multikey_1", "niah_multikey_1"}));
+}
+
+TEST(ExperimentTasks, OfNeedlesHaveTheirDepthsAsParts) {
+  ExperimentTask task = needles();
+  task.depths = {0, 12.5};
+  task.samples = 4;
+  EXPECT_EQ(ask_task(task, {}, demo_model()).parts, (std::vector<std::string>{"0", "12.5", "0", "12.5"}));
+}
+
+TEST(ExperimentTasks, AskOnlyPhoneBooksThatTheModelCanRead) {
+  ExperimentTask task;
+  task.name = "books";
+  task.kind = "phonebook";
+  task.entries = {4, 8, 4000};
+  task.samples = 2;
+  const AskedTask asked = ask_task(task, {}, demo_model());
+  EXPECT_THAT(asked.cannot_run, IsEmpty());
+  EXPECT_EQ(asked.parts, (std::vector<std::string>{"4", "8", "4", "8"}));
+  EXPECT_THAT(asked.left_out, AllOf(HasSubstr("4000 entries"), HasSubstr("context")));
+  task.entries = {4000};
+  EXPECT_THAT(ask_task(task, {}, demo_model()).cannot_run, HasSubstr("context"));
+}
+
+TEST(ExperimentTasks, OfLongBenchSayWhichDataSetsAreMissing) {
+  const test::ScratchFolder folder;
+  const auto file = folder.file("rows.jsonl");
+  std::ofstream(file) << R"({"dataset": "trec", "input": "What?", "context": "Type: x", "answers": ["x"],)"
+                      << R"( "all_classes": ["x"], "length": 3, "language": "en", "_id": "1"})"
+                      << "\n";
+  ExperimentTask task;
+  task.name = "longbench";
+  task.kind = "longbench";
+  task.parts = {"trec", "qasper"};
+  ReproductionOptions options;
+  options.longbench = {file};
+  const AskedTask asked = ask_task(task, options, demo_model());
+  EXPECT_THAT(asked.cannot_run, IsEmpty());
+  EXPECT_EQ(asked.parts, (std::vector<std::string>{"trec"}));
+  EXPECT_THAT(asked.left_out, HasSubstr("no row of qasper"));
+  task.parts = {"trec"};
+  EXPECT_THAT(ask_task(task, options, demo_model()).left_out, IsEmpty());
 }
 
 TEST(ExperimentTasks, ScoreWhetherAnAnswerIsEmpty) {

@@ -128,6 +128,52 @@ TEST_F(Reproduce, OnAnotherModelOrWithOtherPromptsItSettlesNothing) {
   EXPECT_THAT(reason(experiment("keyscope/demo_model", 100), {"--samples", "5"}), HasSubstr("other lengths"));
 }
 
+TEST_F(Reproduce, JudgesPartsByThemselves) {
+  std::ofstream(path("books.json")) << R"({"format": 1, "name": "books", "claim": "c", "source": "s",
+    "models": [{"repository": "keyscope/demo_model", "layers": 4, "heads": 8, "kv_heads": 4, "hidden": 256}],
+    "tolerance_points": 100, "tasks": [{"name": "books", "kind": "phonebook", "entries": [6, 12, 5000]}],
+    "rows": [{"what": "full", "task": "books", "policy": "none", "block": 64, "published": 50,
+              "published_parts": {"6": 60, "12": 40, "5000": 0}}]})";
+  const CliResult run = run_cli(words(path("books.json"), {"--json", path("r.json"), "--out", path("out")}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json rows = parse_json(read_file(path("r.json")))["rows"];
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0]["n"], 10);
+  EXPECT_THAT(rows[0]["reason"].get<std::string>(), HasSubstr("5000 entries")) << "its average is of all";
+  for (int i : {1, 2}) {
+    EXPECT_EQ(rows[i]["n"], 5);
+    EXPECT_EQ(rows[i]["verdict"], "agrees");
+  }
+  EXPECT_DOUBLE_EQ(rows[0]["points"],
+                   (rows[1]["points"].get<double>() + rows[2]["points"].get<double>()) / 2);
+  EXPECT_THAT(rows[3]["reason"].get<std::string>(), HasSubstr("cannot run here: there is no part \"5000\""));
+}
+
+// Two answers a problem, of which those problems count that outgrow the budget under the full cache.
+TEST_F(Reproduce, CountsProblemsThatOutgrowTheBudget) {
+  const std::string problem(400, 'x');
+  std::ofstream(path("math.jsonl"))
+      << R"({"problem": "1 + 1", "answer": "2", "unique_id": "short"})" << '\n'
+      << Json{{"problem", "What is one of " + problem}, {"answer", "3"}, {"unique_id", "long"}}.dump()
+      << '\n';
+  std::ofstream(path("made.json")) << R"({"format": 1, "name": "made", "claim": "c", "source": "s",
+    "models": [{"repository": "keyscope/demo_model", "layers": 4, "heads": 8, "kv_heads": 4, "hidden": 256}],
+    "tolerance_points": 100, "tasks": [{"name": "problems", "kind": "math500", "answers": 2,
+      "temperature": 0.9, "top_p": 0.9, "max_new_tokens": 4}],
+    "rows": [
+      {"what": "all", "task": "problems", "policy": "keydiff", "budget": "100", "block": 64, "score": "exact"},
+      {"what": "longer", "task": "problems", "policy": "keydiff", "budget": "100", "block": 64, "only": "over_budget"},
+      {"what": "none", "task": "problems", "policy": "keydiff", "budget": "4000", "block": 64, "only": "over_budget"}]})";
+  const CliResult run =
+      run_cli(words(path("made.json"), {"--math500", path("math.jsonl"), "--json", path("r.json")}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json rows = parse_json(read_file(path("r.json")))["rows"];
+  EXPECT_EQ(rows[0]["n"], 2) << "two answers of a problem are one example";
+  EXPECT_EQ(rows[1]["n"], 1);
+  EXPECT_EQ(rows[2]["n"], 0);
+  EXPECT_THAT(rows[2]["reason"].get<std::string>(), HasSubstr("no problem is longer"));
+}
+
 TEST_F(Reproduce, GoesOnAfterAKillWithTheSameBytes) {
   const std::string file = experiment("keyscope/demo_model", 100);
   ASSERT_EQ(run_cli(words(file, {"--out", path("whole")})).status, 0);
