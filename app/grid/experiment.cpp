@@ -106,20 +106,25 @@ double number_or_zero(const std::string& text) {
 
 // A row, and after it one for each of its parts that a number was published for.
 void read_row(const JsonField& row, std::vector<ExperimentRow>& rows) {
-  require_known(row, {"what", "task", "policy", "budget", "block", "against", "score", "only", "published",
-                      "published_parts", "not_comparable"});
+  require_known(row, {"what", "task", "policy", "budget", "block", "against", "share_of", "score", "only",
+                      "published", "published_parts", "not_comparable"});
   ExperimentRow read;
   read.what = text_of(row, "what");
   read.task = text_of(row, "task");
   read.policy = text_of(row, "policy");
   if (read.policy != "none") read.budget = text_of(row, "budget");
   read.block = row.member("block").integer(1, kMost);
-  if (const auto against = row.optional("against")) {
-    require_known(*against, {"policy", "budget"});
-    read.against_policy = text_of(*against, "policy");
-    if (read.against_policy != "none") read.against_budget = against->string_or("budget", read.budget);
-  }
+  for (const char* how : {"against", "share_of"})
+    if (const auto against = row.optional(how)) {
+      require_known(*against, {"policy", "budget"});
+      if (!read.against_policy.empty()) against->fail("both of them", "against or share_of");
+      read.share = how == std::string_view("share_of");
+      read.against_policy = text_of(*against, "policy");
+      if (read.against_policy != "none") read.against_budget = against->string_or("budget", read.budget);
+    }
   read.score = row.string_or("score", "");
+  if (read.score == kGoneEverywhere && !read.against_policy.empty())
+    row.member("score").fail(shown(read.score), "another, as not every example has one to compare");
   if (const auto only = row.optional("only")) {
     if (only->string() != "over_budget") only->fail(shown(only->string()), "\"over_budget\"");
     if (read.budget.empty()) only->fail("a row without a budget", "a policy that has one");

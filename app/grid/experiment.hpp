@@ -39,15 +39,21 @@ struct ExperimentTask {
   std::string score;                       // of the kind's scores; empty: its first
 };
 
+// A row's score that no task has: the global eviction ratio of an example (evaluation::EvidenceFate), of
+// those that have one.
+//   source: arXiv 2603.01426
+inline constexpr std::string_view kGoneEverywhere = "gone_everywhere";
+
 // A measurement that a number was published for.
 struct ExperimentRow {
   std::string what;  // for people
   std::string task;
   std::string policy, budget;  // as on the command line; "none" has no budget
   std::int64_t block = 0;
-  // What is subtracted, example by example; no policy: nothing is.
+  // What is subtracted, example by example, or of whose mean the row is the share; no policy: nothing is.
   std::string against_policy = {}, against_budget = {};
-  std::string score = {};  // another than the task's; empty: that one
+  bool share = false;      // of it, in percent
+  std::string score = {};  // of the task's, or kGoneEverywhere; empty: the one that the task names
   // Only examples of one data set, depth (in percent) or number of entries, in figures; empty: of all.
   std::string part = {};
   // Only problems that are longer, with their answers under the full cache, than the row's budget.

@@ -15,6 +15,7 @@
 #include "app/evaluation/niah.hpp"
 #include "app/evaluation/phonebook.hpp"
 #include "app/evaluation/ruler.hpp"
+#include "app/evaluation/ruler_needles.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
 
@@ -158,7 +159,8 @@ std::string make_ruler(const Making& making, AskedTask& asked) {
   asked.parts = asked.task.data_sets;
   asked.task.scorer = evaluation::ruler_scorer(making.tokenizer());
   const bool has_questions = !options.squad.empty() && !options.hotpotqa.empty();
-  if (options.haystack.empty() || (read.tasks.empty() && !has_questions))
+  const bool essays = options.haystack.empty() && std::ranges::any_of(asked.parts, evaluation::is_in_essay);
+  if (essays || (read.tasks.empty() && !has_questions))
     asked.differs =
         "without RULER's essays and questions (--haystack, --squad, --hotpotqa) prompts are others";
   return "";
@@ -167,11 +169,13 @@ std::string make_ruler(const Making& making, AskedTask& asked) {
 struct Kind {
   std::string_view name;
   Make make;
+  std::vector<std::string> scores;  // of every answer, beside "empty"
 };
 
-constexpr std::array kKinds{Kind{"niah", make_niah}, Kind{"phonebook", make_phonebook},
-                            Kind{"longbench", make_longbench}, Kind{"math500", make_math500},
-                            Kind{"ruler", make_ruler}};
+const std::array kKinds{
+    Kind{"niah", make_niah, {"recall", "exact"}}, Kind{"phonebook", make_phonebook, {"recall", "exact"}},
+    Kind{"longbench", make_longbench, {"score"}},
+    Kind{"math500", make_math500, {"exact", "flexible", "generated"}}, Kind{"ruler", make_ruler, {"score"}}};
 
 // Adds to the scores whether an answer has no words.
 evaluation::Scorer with_empty(evaluation::Scorer scorer) {
@@ -197,6 +201,8 @@ AskedTask ask_task(const ExperimentTask& described, const ReproductionOptions& o
         fmt::format("the task \"{}\" is not known; there are {}", described.kind, fmt::join(known, ", "));
     return asked;
   }
+  asked.scores = kind->scores;
+  asked.scores.emplace_back("empty");
   try {
     asked.cannot_run = kind->make({described, options, model}, asked);
   } catch (const UsageError& error) {  // a length beyond the model's context, say

@@ -15,6 +15,7 @@ struct AskedTask {
   ExperimentTask described;
   std::string cannot_run;                 // a sentence without its end; else empty
   std::string differs;                    // why its prompts are not the published ones, likewise
+  std::vector<std::string> scores = {};   // that every answer has, by name
   std::string left_out = {};              // why parts of it are not among the examples, likewise
   std::vector<std::string> parts = {};    // which of them each example is; empty: it has none
   adoption::Task task = {};               // whose scores also have "empty": 1 for an answer without words

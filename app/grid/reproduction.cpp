@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -20,6 +21,7 @@
 #include "app/grid/grid_report.hpp"
 #include "app/results/out_folder.hpp"
 #include "base/errors.hpp"
+#include "base/interval_text.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 
@@ -43,9 +45,18 @@ std::string no_policy_because(const std::string& policy, const std::string& budg
   }
 }
 
-// Where the results of every method of a batch stand among all: by policy and budget, in the order of
-// examples.
-using Places = std::map<std::pair<std::string, std::string>, std::vector<std::size_t>>;
+using PolicyAndBudget = std::pair<std::string, std::string>;
+
+// Where the results of every method of a batch stand among all, in the order of examples.
+using Places = std::map<PolicyAndBudget, std::vector<std::size_t>>;
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// NaN where the example has none.
+double value_of(const evaluation::ExampleResult& result, const std::string& score) {
+  if (score != kGoneEverywhere) return result.score(score);
+  return result.anatomy.evidence ? result.anatomy.evidence->gone_everywhere.value_or(kUnknown) : kUnknown;
+}
 
 std::string batch_folder(const std::string& task, std::int64_t block) {
   return fmt::format("{}-b{}", task, block);
@@ -79,7 +90,9 @@ struct Reproduction::State {
   Places measure(const Batch& batch, const fs::path& out, bool discard,
                  const evaluation::EvaluationWatch& watch);
   Json settings_json() const;
-  std::vector<std::vector<double>> values_of(const ExperimentRow& row, const Places& places) const;
+  std::vector<std::vector<double>> values_of(const ExperimentRow& row, const Places& places,
+                                             const PolicyAndBudget& method) const;
+  analysis::BootstrapMean found_points(const ExperimentRow& row, const Places& places) const;
   FoundRow found_row(std::size_t row, const std::map<std::string, Places>& places,
                      const std::string& settles_nothing) const;
 };
@@ -90,6 +103,11 @@ std::string Reproduction::State::why_not(const ExperimentRow& row) const {
   if (reason.empty() && !row.against_policy.empty())
     reason = no_policy_because(row.against_policy, row.against_budget);
   const AskedTask& asked = task_of(row);
+  const std::string& score = row.score.empty() ? asked.described.score : row.score;
+  if (reason.empty() && !score.empty() && score != kGoneEverywhere &&
+      std::ranges::find(asked.scores, score) == asked.scores.end())
+    reason = fmt::format("there is no score {}; of {} there are {}", shown(score), asked.described.kind,
+                         fmt::join(asked.scores, ", "));
   if (reason.empty() && !row.part.empty() && std::ranges::find(asked.parts, row.part) == asked.parts.end())
     reason = fmt::format("there is no part {}{}", shown(row.part),
                          asked.left_out.empty() ? "" : ": " + asked.left_out);
@@ -163,10 +181,11 @@ Json Reproduction::State::settings_json() const {
   return json;
 }
 
-// Points of the examples that a row is about, those of one data set together; several answers to one problem
-// count as one example.
+// Points of the examples that a row is about under one method, those of one data set together; several
+// answers to one problem count as one example.
 std::vector<std::vector<double>> Reproduction::State::values_of(const ExperimentRow& row,
-                                                                const Places& places) const {
+                                                                const Places& places,
+                                                                const PolicyAndBudget& method) const {
   const AskedTask& asked = task_of(row);
   const auto n_answers = static_cast<std::size_t>(asked.described.answers);
   const std::string& score = row.score.empty() ? asked.task.score : row.score;
@@ -175,7 +194,7 @@ std::vector<std::vector<double>> Reproduction::State::values_of(const Experiment
     for (std::size_t i = 0; i < n_answers; ++i) sum += value(all.results[of[first + i]]);
     return sum / static_cast<double>(n_answers);
   };
-  const auto points = [&](const evaluation::ExampleResult& result) { return 100 * result.score(score); };
+  const auto points = [&](const evaluation::ExampleResult& result) { return 100 * value_of(result, score); };
   const auto tokens = [](const evaluation::ExampleResult& result) {
     return static_cast<double>(result.n_prompt + result.n_generated);
   };
@@ -185,9 +204,8 @@ std::vector<std::vector<double>> Reproduction::State::values_of(const Experiment
   for (std::size_t i = 0; i < own.size(); i += n_answers) {
     if (!row.part.empty() && asked.parts[i] != row.part) continue;
     if (row.over_budget && mean(full, i, tokens) <= static_cast<double>(all.results[own[i]].budget)) continue;
-    double value = mean(own, i, points);
-    if (!row.against_policy.empty())
-      value -= mean(places.at({row.against_policy, row.against_budget}), i, points);
+    const double value = mean(places.at(method), i, points);
+    if (std::isnan(value)) continue;
     sets[asked.task.data_sets.empty() ? std::string() : asked.task.data_sets[i]].push_back(value);
   }
   std::vector<std::vector<double>> strata;
@@ -195,22 +213,38 @@ std::vector<std::vector<double>> Reproduction::State::values_of(const Experiment
   return strata;
 }
 
+// Of a row's method, or of its difference from another, or its share of it.
+analysis::BootstrapMean Reproduction::State::found_points(const ExperimentRow& row,
+                                                          const Places& places) const {
+  const analysis::BootstrapOptions bootstrap{.seed = options.seed};
+  auto own = values_of(row, places, {row.policy, row.budget});
+  if (own.empty()) return {kUnknown, kUnknown, kUnknown, 0};
+  if (row.against_policy.empty())
+    return with_room(analysis::stratified_bootstrap_mean(own, bootstrap), false);
+  const auto other = values_of(row, places, {row.against_policy, row.against_budget});
+  if (row.share) {
+    analysis::BootstrapMean found = analysis::stratified_bootstrap_ratio(own, other, bootstrap);
+    for (double* part : {&found.mean, &found.low, &found.high}) *part *= 100;
+    return found;
+  }
+  for (std::size_t set = 0; set < own.size(); ++set)
+    std::ranges::transform(own[set], other[set], own[set].begin(), std::minus());
+  return with_room(analysis::stratified_bootstrap_mean(own, bootstrap), true);
+}
+
 FoundRow Reproduction::State::found_row(std::size_t index, const std::map<std::string, Places>& places,
                                         const std::string& settles_nothing) const {
   const ExperimentRow& row = experiment.rows[index];
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   FoundRow found{row, cannot_run[index], {kUnknown, kUnknown, kUnknown, 0}, {}};
   if (!found.cannot_run.empty()) {
     found.judgement.reason = "cannot run here: " + found.cannot_run;
     return found;
   }
-  const auto strata = values_of(row, places.at(batch_folder(row.task, row.block)));
-  if (strata.empty()) {
-    found.judgement.reason = "no problem is longer than the budget here";
+  found.found = found_points(row, places.at(batch_folder(row.task, row.block)));
+  if (found.found.n_samples == 0) {
+    found.judgement.reason = "no example is of that kind here";
     return found;
   }
-  found.found = with_room(analysis::stratified_bootstrap_mean(strata, {.seed = options.seed}),
-                          !row.against_policy.empty());
   const AskedTask& asked = task_of(row);
   std::string why_not = settles_nothing.empty() ? asked.differs : settles_nothing;
   if (why_not.empty() && row.part.empty()) why_not = asked.left_out;
@@ -291,9 +325,17 @@ std::string published_text(const ExperimentRow& row) {
   return *row.low == *row.high ? fmt::format("{}", *row.low) : fmt::format("{} to {}", *row.low, *row.high);
 }
 
-std::string interval_text(const analysis::BootstrapMean& found) {
-  if (!std::isfinite(found.low)) return "–";
-  return fmt::format("[{}, {}]", format_signed(found.low, 1), format_signed(found.high, 1));
+// The mean and its interval, to the digits that both the interval and the published number take.
+std::pair<std::string, std::string> found_texts(const FoundRow& row) {
+  if (!std::isfinite(row.found.mean)) return {"–", "–"};
+  int digits = interval_decimals(row.found.low, row.found.high, 1);
+  for (const auto& end : {row.row.low, row.row.high})
+    if (const std::string text = end ? fmt::format("{}", *end) : ""; text.find('.') != text.npos)
+      digits = std::max(digits, static_cast<int>(text.size() - text.find('.') - 1));
+  const std::string mean = format_signed(row.found.mean, digits);
+  if (!std::isfinite(row.found.low)) return {mean, "–"};
+  return {mean, fmt::format("[{}, {}]", format_signed(row.found.low, digits),
+                            format_signed(row.found.high, digits))};
 }
 
 }  // namespace
@@ -321,16 +363,15 @@ std::string reproduction_table(const Experiment& experiment, const std::vector<F
                        "interval", "n", "verdict");
   std::vector<std::string> reasons;
   for (const FoundRow& row : rows) {
-    const std::string here = std::isfinite(row.found.mean) ? format_signed(row.found.mean, 1) : "–";
+    const auto [here, interval] = found_texts(row);
     std::string verdict(verdict_name(row.judgement.verdict));
     if (const std::string& reason = row.judgement.reason; !reason.empty()) {
       auto at = std::ranges::find(reasons, reason);
       if (at == reasons.end()) at = reasons.insert(at, reason);
       verdict += fmt::format(" ({})", at - reasons.begin() + 1);
     }
-    table +=
-        fmt::format("  {:<{}}  {:>13}  {:>7}  {:<16}  {:>4}  {}\n", row.row.what, wide,
-                    published_text(row.row), here, interval_text(row.found), row.found.n_samples, verdict);
+    table += fmt::format("  {:<{}}  {:>13}  {:>7}  {:<16}  {:>4}  {}\n", row.row.what, wide,
+                         published_text(row.row), here, interval, row.found.n_samples, verdict);
   }
   for (std::size_t i = 0; i < reasons.size(); ++i) table += fmt::format("({}) {}\n", i + 1, reasons[i]);
   return table +
@@ -358,6 +399,7 @@ Json reproduction_json(const Reproduction& reproduction, const std::vector<Found
                                                {"block", row.row.block},
                                                {"against_policy", row.row.against_policy},
                                                {"against_budget_text", row.row.against_budget},
+                                               {"share", row.row.share},
                                                {"score", row.row.score},
                                                {"part", row.row.part},
                                                {"over_budget", row.row.over_budget}});

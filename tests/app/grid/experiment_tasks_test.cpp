@@ -61,6 +61,9 @@ TEST(ExperimentTasks, OfRulerAreOtherPromptsWithoutItsFiles) {
   EXPECT_THAT(asked.differs, HasSubstr("--haystack"));
   EXPECT_EQ(asked.task.data_sets, (std::vector<std::string>{"niah_single_1", "niah_single_1",
                                                             "niah_multikey_1", "niah_multikey_1"}));
+  task.length = 2048;
+  task.parts = {"niah_multikey_3"};
+  EXPECT_THAT(ask_task(task, {}, demo_model()).differs, IsEmpty()) << "there is no essay in it";
 }
 
 TEST(ExperimentTasks, OfNeedlesHaveTheirDepthsAsParts) {

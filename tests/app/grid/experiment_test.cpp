@@ -116,6 +116,8 @@ TEST(Experiment, SaysWhatIsWrongWithAFile) {
   complains([](Json& json) { json["rows"][1]["published"] = Json::object(); }, "at_most");
   complains([](Json& json) { json["rows"][1]["pulbished"] = 77; }, "pulbished");
   complains([](Json& json) { json["rows"][1]["published_parts"] = {{"a", "b"}}; }, "published_parts.a");
+  complains([](Json& json) { json["rows"][2]["share_of"] = {{"policy", "none"}}; }, "against or share_of");
+  complains([](Json& json) { json["rows"][2]["score"] = "gone_everywhere"; }, "gone_everywhere");
   complains([](Json& json) { json["rows"][1]["only"] = "others"; }, "over_budget");
   complains([](Json& json) { json["rows"][0]["only"] = "over_budget"; }, "only");
   complains([](Json& json) { json["tasks"][0]["answers"] = 5; }, "math500");

@@ -149,6 +149,30 @@ TEST_F(Reproduce, JudgesPartsByThemselves) {
   EXPECT_THAT(rows[3]["reason"].get<std::string>(), HasSubstr("cannot run here: there is no part \"5000\""));
 }
 
+TEST_F(Reproduce, TakesSharesAndTheGlobalEvictionRatio) {
+  std::ofstream(path("made.json")) << R"({"format": 1, "name": "made", "claim": "c", "source": "s",
+    "models": [{"repository": "keyscope/demo_model", "layers": 4, "heads": 8, "kv_heads": 4, "hidden": 256}],
+    "tolerance_points": 5,
+    "tasks": [{"name": "needles", "kind": "niah", "length": 200, "samples": 20}],
+    "rows": [
+      {"what": "kept", "task": "needles", "policy": "keydiff", "budget": "30%", "block": 32},
+      {"what": "of all", "task": "needles", "policy": "keydiff", "budget": "30%", "block": 32,
+       "share_of": {"policy": "none"}, "published": {"at_least": 0, "at_most": 100}},
+      {"what": "none gone", "task": "needles", "policy": "none", "block": 32, "score": "gone_everywhere"},
+      {"what": "gone", "task": "needles", "policy": "sink", "budget": "10%", "block": 32, "score": "gone_everywhere"},
+      {"what": "typo", "task": "needles", "policy": "none", "block": 32, "score": "recal"}]})";
+  const CliResult run = run_cli(words(path("made.json"), {"--json", path("r.json")}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const Json rows = parse_json(read_file(path("r.json")))["rows"];
+  EXPECT_NEAR(rows[1]["points"].get<double>(), rows[0]["points"].get<double>(), 1e-9)
+      << "the full cache finds all";
+  EXPECT_EQ(rows[1]["verdict"], "agrees");
+  EXPECT_EQ(rows[2]["points"], 0);
+  EXPECT_GT(rows[3]["points"], 50) << "sinks and the latest rows hold no needle";
+  EXPECT_THAT(rows[4]["reason"].get<std::string>(),
+              HasSubstr("there is no score \"recal\"; of niah there are"));
+}
+
 // Two answers a problem, of which those problems count that outgrow the budget under the full cache.
 TEST_F(Reproduce, CountsProblemsThatOutgrowTheBudget) {
   const std::string problem(400, 'x');
@@ -171,7 +195,7 @@ TEST_F(Reproduce, CountsProblemsThatOutgrowTheBudget) {
   EXPECT_EQ(rows[0]["n"], 2) << "two answers of a problem are one example";
   EXPECT_EQ(rows[1]["n"], 1);
   EXPECT_EQ(rows[2]["n"], 0);
-  EXPECT_THAT(rows[2]["reason"].get<std::string>(), HasSubstr("no problem is longer"));
+  EXPECT_THAT(rows[2]["reason"].get<std::string>(), HasSubstr("no example is of that kind"));
 }
 
 TEST_F(Reproduce, GoesOnAfterAKillWithTheSameBytes) {
