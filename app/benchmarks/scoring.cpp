@@ -226,8 +226,10 @@ std::vector<TimedPolicy> policies_for(std::int64_t n_keys, const ScoringOptions&
           fmt::format("--policy {}: what is measured is the scorer alone; leave out protect, granularity, "
                       "split and critical",
                       text));
-    if (policy->head_file() == analysis::HeadFile::kVectors)  // whatever its file says
-      policy->take_file(std::vector<RowMatrixF>(kLayer + 1, RowMatrixF::Ones(1, options.head_dim)));
+    if (const auto file = policy->head_file(); file != analysis::HeadFile::kNone) {  // whatever it says
+      const std::int64_t width = file == analysis::HeadFile::kVectors ? options.head_dim : 1;
+      policy->take_file(std::vector<RowMatrixF>(kLayer + 1, RowMatrixF::Ones(1, width)));
+    }
     timed.emplace_back(text, std::move(policy), n_keys, n_keys - options.block);
   }
   return timed;

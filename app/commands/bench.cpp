@@ -13,6 +13,7 @@
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
+#include "analysis/policies/registry.hpp"
 #include "app/benchmarks/benchmark.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
@@ -263,8 +264,20 @@ std::vector<std::int32_t> BenchModelOptions::prompt(const capture::ModelConfig& 
   return benchmarks::random_prompt(n_tokens, config.vocab_size, sweep_.seed);
 }
 
+namespace {
+
+// All that score; a file that a policy needs is made up.
+std::vector<std::string> policies_that_score() {
+  std::vector<std::string> names;
+  for (const analysis::PolicyEntry& policy : analysis::registered_policies())
+    if (policy.name != "none") names.push_back(policy.name + (policy.required.empty() ? "" : ":file=ones"));
+  return names;
+}
+
+}  // namespace
+
 void add_scoring_options(CLI::App& command, benchmarks::ScoringOptions& options) {
-  options.policies = {"keydiff", "sink", "l2norm", "tova", "h2o", "snapkv", "random"};
+  options.policies = policies_that_score();
   options.n_keys = {512, 1024, 2048, 4096, 8192};
   command.add_option("--policy", options.policies, policy_help())
       ->allow_extra_args(false)

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "analysis/policies/registry.hpp"
 #include "base/json.hpp"
 #include "tests/support/cli.hpp"
 
@@ -88,8 +89,11 @@ TEST(Bench, PrefillSaysOnWhatItMeasured) {
 }
 
 TEST(Bench, ScoreNeedsNoModelAndComparesWithTheFlopModel) {
-  const json rows = rows_of(
-      bench("score", {"--keys", "256,512", "--head-dim", "32", "--repeat", "2", "--quiet", "--json", "-"}));
+  std::vector<std::string> arguments{"--keys", "256,512", "--head-dim", "32", "--repeat",
+                                     "2",      "--quiet", "--json",     "-"};
+  for (const char* policy : {"keydiff", "sink", "l2norm", "tova", "h2o", "snapkv", "random"})
+    arguments.insert(arguments.end(), {"--policy", policy});
+  const json rows = rows_of(bench("score", arguments));
   ASSERT_EQ(rows.size(), 14u);
   EXPECT_EQ(rows[0]["policy"], "keydiff");
   EXPECT_EQ(rows[0]["n_tokens"], 256);
@@ -114,13 +118,18 @@ TEST(Bench, ScoreNeedsNoModelAndComparesWithTheFlopModel) {
 }
 
 TEST(Bench, ScoreMeasuresEveryPolicyThereIs) {
-  std::vector<std::string> arguments{"--keys", "160",     "--head-dim", "8", "--repeat",
-                                     "1",      "--quiet", "--json",     "-"};
-  for (const char* policy : {"l2norm", "tova:heads=all", "manifold", "cur", "leverage", "logdet"})
-    arguments.insert(arguments.end(), {"--policy", policy});
-  const json rows = rows_of(bench("score", arguments));
-  ASSERT_EQ(rows.size(), 6u);
-  EXPECT_EQ(rows[0]["relative"], 1) << "the first one is the baseline where keydiff is not there";
+  const std::vector<std::string> small{"--keys", "160",     "--head-dim", "8", "--repeat",
+                                       "1",      "--quiet", "--json",     "-"};
+  std::vector<std::string> policies;
+  for (const json& row : rows_of(bench("score", small))) policies.push_back(row["policy"]);
+  std::vector<std::string> registered;
+  for (const analysis::PolicyEntry& policy : analysis::registered_policies())
+    if (policy.name != "none") registered.push_back(policy.name + (policy.required.empty() ? "" : ":file=ones"));
+  EXPECT_EQ(policies, registered);
+  std::vector<std::string> chosen = small;
+  for (const char* policy : {"l2norm", "tova:heads=all"}) chosen.insert(chosen.end(), {"--policy", policy});
+  EXPECT_EQ(rows_of(bench("score", chosen))[0]["relative"], 1)
+      << "the first one is the baseline where keydiff is not there";
 }
 
 TEST(Bench, CaptureLeavesNothingBehind) {
