@@ -61,8 +61,10 @@ void put(Json& json, const std::string& name, const std::optional<Spread>& sprea
   json[name + "_max"] = spread ? Json(spread->most) : Json(nullptr);
 }
 
-constexpr std::array<RatioColumn, 5> kRatios{
+constexpr std::array<RatioColumn, 7> kRatios{
     {{"ttft_relative", "× none", &Row::ttft_ratio, 0, ratio_text},
+     {"attention_share", "attention %", &Row::attention_ratio, 0, percent_text},
+     {"eviction_share", "eviction %", &Row::eviction_ratio, 0, percent_text},
      {"products_share", "products %", &Row::products_ratio, 0, percent_text},
      {"overhead", "overhead %", &Row::recording_ratio, 1, excess_text},
      {"relative", "relative", &Row::score_ratio, 0, ratio_text},

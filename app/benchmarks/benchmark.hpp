@@ -54,7 +54,8 @@ struct Row {
   // In units of the baseline's at the fewest keys: score_us, and the sum of all three.
   std::optional<Spread> relative, all_relative;
   // The same ratios of times, paired: what may be said of them.
-  std::optional<PairedRatio> ttft_ratio, products_ratio, recording_ratio, score_ratio, all_ratio;
+  std::optional<PairedRatio> ttft_ratio, attention_ratio, eviction_ratio, products_ratio, recording_ratio,
+      score_ratio, all_ratio;
   std::optional<double> paper_relative;         // KeyDiff (arXiv 2504.15364), Table 19
   std::optional<double> flops, flops_relative;  // by its flop model (A.1), for keydiff
 

@@ -28,7 +28,7 @@ double measure_gflops(capture::ProductTimer& product) {
 // The measurements of one combination, one entry per repetition.
 struct PrefillSamples {
   std::vector<double> ttft_ms, tokens_per_second, attention_share, eviction_share, products_share, generated;
-  std::vector<double> products_ms;
+  std::vector<double> attention_ms, eviction_ms, products_ms;
   std::int64_t peak_cache_rows = 0, peak_cache_bytes = 0;
 };
 
@@ -89,6 +89,8 @@ void add(PrefillSamples& samples, const Case& each, const capture::RunOutcome& o
   samples.attention_share.push_back(outcome.attention_seconds / seconds);
   samples.eviction_share.push_back(outcome.eviction_seconds / seconds);
   samples.products_share.push_back(product_seconds / seconds);
+  samples.attention_ms.push_back(1e3 * outcome.attention_seconds);
+  samples.eviction_ms.push_back(1e3 * outcome.eviction_seconds);
   samples.products_ms.push_back(1e3 * product_seconds);
   const auto n_fed_back = static_cast<double>(outcome.generated.size()) - 1;
   if (n_fed_back > 0) samples.generated.push_back(n_fed_back / outcome.generation_seconds);
@@ -96,11 +98,19 @@ void add(PrefillSamples& samples, const Case& each, const capture::RunOutcome& o
   samples.peak_cache_bytes = outcome.peak_cache_bytes;
 }
 
+// None of what took no time: nothing is evicted under the full cache.
+std::optional<PairedRatio> part_ratio(const std::vector<double>& part_ms, const RoundTimes& all) {
+  if (std::ranges::any_of(part_ms, [](double ms) { return !(ms > 0); })) return std::nullopt;
+  return paired_ratio({part_ms, all.load}, all);
+}
+
 Row row_of(const Case& each, const PrefillSamples& samples, const MachineLoad& load) {
   Row row = row_of(each);
   row.ttft_ms = spread_of(samples.ttft_ms);
   row.ttft_rounds = {samples.ttft_ms, load};
-  row.products_ratio = paired_ratio({samples.products_ms, load}, row.ttft_rounds);
+  row.attention_ratio = part_ratio(samples.attention_ms, row.ttft_rounds);
+  row.eviction_ratio = part_ratio(samples.eviction_ms, row.ttft_rounds);
+  row.products_ratio = part_ratio(samples.products_ms, row.ttft_rounds);
   row.tokens_per_second = spread_of(samples.tokens_per_second);
   row.attention_share = spread_of(samples.attention_share);
   row.eviction_share = spread_of(samples.eviction_share);

@@ -67,13 +67,6 @@ BenchColumn ratio(const std::string& name) {
           }};
 }
 
-BenchColumn share(std::string title, Measured measured) {
-  return {std::move(title), [=](const Row& row) {
-            return row.*measured ? std::optional(fmt::format("{:.1f} %", 100 * (row.*measured)->median))
-                                 : std::nullopt;
-          }};
-}
-
 BenchColumn count(std::string title, std::optional<std::int64_t> Row::*counted) {
   return {std::move(title), [=](const Row& row) {
             return row.*counted ? std::optional(std::to_string(*(row.*counted))) : std::nullopt;
@@ -102,8 +95,8 @@ std::vector<BenchColumn> columns_of(const Benchmark& benchmark) {
           spread("ttft ms", &Row::ttft_ms),
           ratio("ttft_relative"),
           median("tokens/s", &Row::tokens_per_second),
-          share("attention", &Row::attention_share),
-          share("eviction", &Row::eviction_share),
+          ratio("attention_share"),
+          ratio("eviction_share"),
           ratio("products_share"),
           median("generated/s", &Row::generated_per_second),
           median("plain ms", &Row::plain_ms),

@@ -69,6 +69,7 @@ TEST(Bench, PrefillRunsEveryCombinationAndNoneOncePerBlock) {
     EXPECT_EQ(row["ttft_ms_rounds"].size(), 2u);
     EXPECT_GT(row["ttft_relative"], 0);
     EXPECT_EQ(row["ttft_relative_told"], row["policy"] == "none") << "two rounds are too few, but for 1";
+    EXPECT_EQ(row["attention_share_told"], false) << "likewise";
   }
 }
 
@@ -83,8 +84,9 @@ TEST(Bench, PrefillSaysOnWhatItMeasured) {
   EXPECT_THAT(result.out, Not(HasSubstr("peak MiB")));
   EXPECT_THAT(
       result.out,
-      HasSubstr("cannot be told: products % of keydiff, 48 tokens, as 1 round, of which at least 6 are "
-                "needed"));
+      HasSubstr(
+          "cannot be told: attention % of keydiff, 48 tokens, eviction % of keydiff, 48 tokens, products "
+          "% of keydiff, 48 tokens, as 1 round, of which at least 6 are needed"));
   EXPECT_THAT(result.err, IsEmpty());
 }
 
@@ -124,7 +126,8 @@ TEST(Bench, ScoreMeasuresEveryPolicyThereIs) {
   for (const json& row : rows_of(bench("score", small))) policies.push_back(row["policy"]);
   std::vector<std::string> registered;
   for (const analysis::PolicyEntry& policy : analysis::registered_policies())
-    if (policy.name != "none") registered.push_back(policy.name + (policy.required.empty() ? "" : ":file=ones"));
+    if (policy.name != "none")
+      registered.push_back(policy.name + (policy.required.empty() ? "" : ":file=ones"));
   EXPECT_EQ(policies, registered);
   std::vector<std::string> chosen = small;
   for (const char* policy : {"l2norm", "tova:heads=all"}) chosen.insert(chosen.end(), {"--policy", policy});
