@@ -1,6 +1,7 @@
 """What a researcher waits for: `keyscope analyze` beside a NumPy script of the same measures, in one run and in turns.
 
-    python3 bench/waits_peer.py build/release/keyscope RECORDING [--rounds N] [--bounds-heads N] [--export]
+    python3 bench/waits_peer.py build/release/keyscope RECORDING [--rounds N] [--bounds-heads N] [--export] [--window]
+      [--before PROGRAM]
 
 RECORDING has finished runs, `none` among them, with keys, queries and values; such as one of 16 layers of 8 KV heads:
 
@@ -169,40 +170,78 @@ def compare(ours, theirs):
     return worst
 
 
+def run_alone(program, words):
+    start = time.perf_counter()
+    subprocess.run([*program, *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def in_turns(sides, rounds):
+    """Seconds of every side, by its name, in rounds that go through them forwards and backwards."""
+    seconds = {name: [] for name in sides}
+    for i in range(rounds):
+        for name in list(sides) if i % 2 == 0 else reversed(sides):
+            seconds[name].append(sides[name]())
+    return seconds
+
+
+def report(wait, seconds):
+    """A line: medians with extremes, and of every other side its ratio to the first, round by round."""
+    own = seconds["Keyscope"]
+    parts = []
+    for name, times in seconds.items():
+        part = f"{name} {statistics.median(times):.2f} s ({min(times):.2f} to {max(times):.2f})"
+        if times is not own:
+            ratios = sorted(other / ours for other, ours in zip(times, own))
+            part += f", {statistics.median(ratios):.2f} times [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
+        parts.append(part)
+    print(f"{wait}: " + "; ".join(parts) + f"; load {os.getloadavg()[0]:.1f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("keyscope", type=pathlib.Path)
     parser.add_argument("recording")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bounds-heads", type=int, default=2)
-    parser.add_argument("--export", action="store_true", help="`export` as well, without a peer")
+    parser.add_argument("--export", action="store_true", help="`export` of all figures as well, without a peer")
+    parser.add_argument("--window", action="store_true",
+                        help="the window's first picture as well, under xvfb-run, from its start to its end")
+    parser.add_argument("--before", type=pathlib.Path, help="another build of keyscope, in the same turns")
     arguments = parser.parse_args()
+    programs = {"Keyscope": arguments.keyscope} | ({"before": arguments.before} if arguments.before else {})
     n = arguments.bounds_heads
     heads = ",".join(map(str, range(n)))
-    waits = {"analyze --no-bounds": (["--no-bounds"], ["", 0]),
-             f"analyze of keydiff, KV heads {heads}, bounds": (["--run", "keydiff", "--kv-heads", heads], ["keydiff", n])}
+    analyses = {"analyze --no-bounds": (["--no-bounds"], ["", 0]),
+                f"analyze of keydiff, KV heads {heads}, bounds": (["--run", "keydiff", "--kv-heads", heads], ["keydiff", n])}
     print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors, NumPy {np.__version__}")
-    for name, (own, others) in waits.items():
-        pairs = []
-        for _ in range(arguments.rounds):
-            seconds, ours = run_analyze(arguments.keyscope, arguments.recording, own)
-            peer_seconds, theirs = run_peer(arguments.recording, others)
-            pairs.append((seconds, peer_seconds))
-        ratios = sorted(peer / own for own, peer in pairs)
-        ours_median, peer_median = (statistics.median(side) for side in zip(*pairs))
-        print(f"{name}: {ours_median:.2f} s, NumPy {peer_median:.2f} s, ratio {statistics.median(ratios):.2f} "
-              f"[{ratios[0]:.2f}, {ratios[-1]:.2f}]")
-        worst = compare(ours, theirs)
+    for wait, (own, others) in analyses.items():
+        numbers = {}
+
+        def analyze(name, program, own=own, numbers=numbers):
+            seconds, numbers[name] = run_analyze(program, arguments.recording, own)
+            return seconds
+
+        def numpy(others=others, numbers=numbers):
+            seconds, numbers["NumPy"] = run_peer(arguments.recording, others)
+            return seconds
+
+        sides = {name: lambda name=name, program=program: analyze(name, program) for name, program in programs.items()}
+        report(wait, in_turns(sides | {"NumPy": numpy}, arguments.rounds))
+        worst = compare(numbers["Keyscope"], numbers["NumPy"])
         print("  largest relative difference: " + ", ".join(f"{key} {gap:.1e}" for key, gap in worst.items() if gap > 1e-9))
-    alone = {"--version": ["--version"], "inspect": ["inspect", arguments.recording]}
     with tempfile.TemporaryDirectory() as folder:
+        alone = {"--version": ["--version"], "inspect": ["inspect", arguments.recording],
+                 "compare": ["compare", arguments.recording, arguments.recording, "--quiet"]}
         if arguments.export:
             alone["export"] = ["export", arguments.recording, "--out", f"{folder}/figures.h5", "--force", "--quiet"]
-        for name, words in alone.items():
-            start = time.perf_counter()
-            subprocess.run([arguments.keyscope, *words], check=True, stdout=subprocess.DEVNULL)
-            print(f"{name}: {time.perf_counter() - start:.2f} s")
-    print(f"load average {os.getloadavg()[0]:.1f}")
+        if arguments.window:
+            alone["view"] = ["view", arguments.recording, "--screenshot", f"{folder}/window.png", "--force"]
+        for wait, words in alone.items():
+            outside = ["xvfb-run", "-a"] if wait == "view" else []
+            sides = {name: lambda program=program, words=words: run_alone([*outside, program], words)
+                     for name, program in programs.items()}
+            report(wait, in_turns(sides, arguments.rounds))
 
 
 if __name__ == "__main__":
