@@ -63,7 +63,7 @@ CASES = (
          " --out out --json out.json --figure out.svg --figure out.pdf --quiet", (), "out.json", EVALUATION),
     Case("eval-phonebook", f"eval phonebook {MODEL} --policy keydiff --budget 8 --block 16 --entries 4"
          " --json out.json --figure out.svg --quiet", (), "out.json"),
-    Case("eval-ruler", f"eval ruler {MODEL} --task fwe --length 320 --samples 1 --policy keydiff --block 64"
+    Case("eval-ruler", f"eval ruler {MODEL} --task niah_single_1 --length 512 --samples 1 --policy keydiff --budget 64 --block 64"
          " --out out --quiet", (), "out/results.json", EVALUATION),
     Case("eval-longbench", f"eval longbench {MODEL} --data {ROOT}/assets/eval/longbench.jsonl --rows 1"
          " --max-tokens 64 --policy keydiff --block 16 --out out --quiet", (), "out/results.json", EVALUATION),
