@@ -198,6 +198,20 @@ TEST(RankCorrelation, TiesShareTheirMeanRank) {
   EXPECT_EQ(average_ranks(Values{-0.0, 0.0, -1}), (Values{2.5, 2.5, 1}));
 }
 
+// Sorting by leading digits leaves them to a comparison, a run of equal digits at a time.
+TEST(RankCorrelation, ValuesThatDifferInTheirLastBitsHaveRanksOfTheirOwn) {
+  for (const double step : {0x1p-24, 0x1p-36, 0x1p-52}) {
+    constexpr int kValues = 101;
+    Values values(kValues), ranks(kValues);
+    for (int i = 0; i < kValues; ++i) {
+      const int place = i * 37 % kValues;  // in no order
+      values[i] = 1 + place * step;
+      ranks[i] = place + 1;
+    }
+    EXPECT_EQ(average_ranks(values), ranks) << step;
+  }
+}
+
 TEST(RankCorrelation, RanksAreCountsOfWhatIsBelow) {
   // All magnitudes and both signs; values that differ in their last bits alone; few levels; subnormals.
   const std::size_t n = 700;

@@ -108,16 +108,31 @@ TEST(Registry, RefusesHalfWrittenOptions) {
 }
 
 TEST(Registry, NumbersAreReadWhole) {
-  for (const char* text :
-       {"sink:first=4abc", "sink:first=-1", "sink:first=+4", "sink:first=4.0", "sink:first=0x4",
-        "sink:first=99999999999", "sink:first=18446744073709551620", "random:seed=18446744073709551616",
-        "random:seed=-1", "random:seed=", "keydiff:recent=1.01", "keydiff:recent=-0.1", "keydiff:recent=nan",
-        "keydiff:recent=inf", "keydiff:recent=0.1x", "keydiff:recent=", "keydiff:recent=1e999",
-        "keydiff:recent=10%", "logdet:ridge=0", "logdet:ridge=-1", "logdet:ridge=inf", "logdet:ridge=nan"})
+  for (const char* text : {"sink:first=4abc",
+                           "sink:first=-1",
+                           "sink:first=+4",
+                           "sink:first=4.0",
+                           "sink:first=0x4",
+                           "sink:first=99999999999",
+                           "sink:first=18446744073709551620",
+                           "random:seed=18446744073709551616",
+                           "random:seed=-1",
+                           "random:seed=",
+                           "keydiff:recent=1.01",
+                           "keydiff:recent=-0.1",
+                           "keydiff:recent=nan",
+                           "keydiff:recent=inf",
+                           "keydiff:recent=0.1x",
+                           "keydiff:recent=",
+                           "keydiff:recent=1e999",
+                           "keydiff:recent=10%",
+                           "logdet:ridge=0",
+                           "logdet:ridge=-1",
+                           "logdet:ridge=inf",
+                           "logdet:ridge=nan"})
     EXPECT_THROW(parse_policy(text), UsageError) << text;
-  for (const char* text :
-       {"sink:first=0", "random:seed=18446744073709551615", "keydiff:recent=1", "keydiff:recent=1e-1",
-        "logdet:ridge=1e-9"})
+  for (const char* text : {"sink:first=0", "random:seed=18446744073709551615", "keydiff:recent=1",
+                           "keydiff:recent=1e-1", "logdet:ridge=1e-9"})
     EXPECT_NO_THROW(parse_policy(text)) << text;
 }
 

@@ -335,6 +335,25 @@ TEST(Slots, AdaKvMarginsAreOfTheWholeLayer) {
   EXPECT_THAT(selections[1].margin, ElementsAre(4.5F, 4.75F, 4.875F, 5.0F));
 }
 
+// With one row a head the floors take all there is: what goes is held against the worst row that a floor
+// kept.
+TEST(Slots, AdaKvMarginsAreAgainstTheWorstFloorWhereNothingElseStays) {
+  const Rows positions{0, 1};
+  const std::vector<std::uint8_t> forced(2);
+  const std::vector<double> high{5, 1}, low{2, 3};
+  const std::vector<RankedRows> heads{{high, forced, positions}, {low, forced, positions}};
+  const std::vector<std::int64_t> budgets{1, 1};
+  const auto selections = select_layer(slots_of("split=adakv"), heads, {budgets, 3});
+  EXPECT_THAT(selections[0].margin, ElementsAre(2.0F));
+  EXPECT_THAT(selections[1].margin, ElementsAre(1.0F));
+}
+
+TEST(Slots, KeepOnePageWhereTheBudgetIsOne) {
+  const Slots pages = slots_of("granularity=page:16");
+  for (const auto& [budget, most] : {std::pair{1, 16}, {16, 16}, {31, 16}, {32, 32}})
+    EXPECT_EQ(pages.most_rows(budget, 4), most) << budget;
+}
+
 TEST(Slots, APageThatIsBeingFilledStays) {
   Rows positions(37);
   std::iota(positions.begin(), positions.end(), 0);
