@@ -203,18 +203,16 @@ WeighingOption weighing_option(const PolicySpec& spec) {
 }
 
 bool Slots::due(std::span<const std::int64_t> n_rows, std::span<const std::int64_t> budgets) const {
-  if (split == Split::kAdaKv)
+  if (deals_among_heads())
     return std::reduce(n_rows.begin(), n_rows.end()) > std::reduce(budgets.begin(), budgets.end());
   for (std::size_t head = 0; head < n_rows.size(); ++head)
-    if (n_rows[head] > most_rows(budgets[head], std::ssize(n_rows))) return true;
+    if (n_rows[head] > most_rows(budgets[head])) return true;
   return false;
 }
 
-std::int64_t Slots::most_rows(std::int64_t budget, std::int64_t n_kv_heads) const {
-  if (granularity == Granularity::kPage) return std::max<std::int64_t>(1, budget / page_rows) * page_rows;
-  if (split != Split::kAdaKv) return budget;
-  const auto floor = static_cast<std::int64_t>(std::ceil(kAdaKvFloor * static_cast<double>(budget) - 1e-9));
-  return n_kv_heads * budget - (n_kv_heads - 1) * floor;
+std::int64_t Slots::most_rows(std::int64_t budget) const {
+  if (granularity != Granularity::kPage) return budget;
+  return std::max<std::int64_t>(1, budget / page_rows) * page_rows;
 }
 
 std::vector<std::int32_t> protected_rows(const Slots::Protection& protect, const LayerCut& cut,

@@ -74,6 +74,8 @@ struct Slots {
   bool all_layers() const { return granularity == Granularity::kModel || deals_by_block(); }
   // Whether they are dealt one budget anew after every block.
   bool deals_by_block() const { return split == Split::kCake; }
+  // Whether the heads of a layer are dealt what all of them may hold.
+  bool deals_among_heads() const { return split == Split::kAdaKv; }
   // Rows that are kept and go together.
   std::int64_t unit() const { return granularity == Granularity::kPage ? page_rows : 1; }
   // Whether all KV heads of a layer hold the same rows.
@@ -81,8 +83,8 @@ struct Slots {
 
   // Whether a layer that holds so many rows is to be cut; n_rows, budgets: of each KV head.
   bool due(std::span<const std::int64_t> n_rows, std::span<const std::int64_t> budgets) const;
-  // Rows that a KV head with this budget may come to hold after it was cut.
-  std::int64_t most_rows(std::int64_t budget, std::int64_t n_kv_heads) const;
+  // Rows that a KV head with this budget holds at most after it was cut; under `adakv` on average.
+  std::int64_t most_rows(std::int64_t budget) const;
 };
 
 // The options that every scorer takes, as `keyscope capture --help` lists them.

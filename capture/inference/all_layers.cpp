@@ -42,7 +42,7 @@ std::vector<LayerEviction> LayerRun::evict_as_dealt(std::span<LayerRun* const> o
     n_rows.push_back(layer->cache().largest_rows());
     n_held += n_rows.back();
   }
-  if (n_held <= std::ssize(open) * slots.most_rows(rule.nominal, 1)) return {};
+  if (n_held <= std::ssize(open) * slots.most_rows(rule.nominal)) return {};
   std::vector<double> log_shares;
   for (LayerRun* layer : open) {
     if (layer->open_block_->n_queries > 1)

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -31,8 +33,8 @@ at::Tensor spread(const at::Tensor& rows, std::int64_t width) {
 
 // Zeros: what lies past a head's rows is multiplied by a weight of zero, and has to be a number.
 AtenCache::AtenCache(std::span<const std::int64_t> capacities, std::int64_t head_dim,
-                     const at::TensorOptions& options, const analysis::CacheFormat& format)
-    : KvCache(capacities, format) {
+                     const at::TensorOptions& options, const analysis::CacheFormat& format, bool heads_share)
+    : KvCache(capacities, format, heads_share) {
   const auto n_heads = static_cast<std::int64_t>(capacities.size());
   const std::int64_t largest = capacities.empty() ? 0 : std::ranges::max(capacities);
   keys_ = at::zeros({n_heads, largest, head_dim}, options);
@@ -42,13 +44,13 @@ AtenCache::AtenCache(std::span<const std::int64_t> capacities, std::int64_t head
 void AtenCache::append(const at::Tensor& keys, const at::Tensor& values, std::int64_t first_position) {
   const std::int64_t n = keys.size(1);
   for (int head = 0; head < n_heads(); ++head) add_rows(head, n, first_position);
-  if (alike()) {
+  if (alike() && !uneven_rooms()) {
     keys_.narrow(1, largest_rows() - n, n).copy_(keys);
     values_.narrow(1, largest_rows() - n, n).copy_(values);
   } else {
-    const at::Tensor rows = spread(last_rows(n), keys.size(2));
-    keys_.scatter_(1, rows, keys);
-    values_.scatter_(1, rows, values);
+    const at::Tensor to = (last_rows(n) + begins()).flatten();
+    keys_.flatten(0, 1).index_copy_(0, to, keys.flatten(0, 1));
+    values_.flatten(0, 1).index_copy_(0, to, values.flatten(0, 1));
   }
   for (int head = 0; head < n_heads(); ++head) rows_filled(head, n);
 }
@@ -60,7 +62,29 @@ bool AtenCache::alike() const {
 }
 
 at::Tensor AtenCache::part_rows(int head, RowPart part, RowSpan rows) const {
-  return (part == RowPart::kKeys ? keys_ : values_).select(0, head).narrow(0, rows.first, rows.size());
+  return (part == RowPart::kKeys ? keys_ : values_)
+      .flatten(0, 1)
+      .narrow(0, begin(head) + rows.first, rows.size());
+}
+
+std::int64_t AtenCache::begin(int head) const {
+  return uneven_rooms() ? first_row(head) : head * keys_.size(1);
+}
+
+at::Tensor AtenCache::begins() const {
+  const at::Tensor begins = at::empty({n_heads(), 1}, at::TensorOptions().dtype(at::kLong));
+  for (int head = 0; head < n_heads(); ++head) begins.mutable_data_ptr<std::int64_t>()[head] = begin(head);
+  return begins.to(keys_.device());
+}
+
+// What comes past a head's rows is whatever lies there.
+at::Tensor AtenCache::side_by_side(const at::Tensor& rows) const {
+  const std::int64_t n = largest_rows(), n_all = rows.size(0) * rows.size(1);
+  if (!uneven_rooms()) return rows.narrow(1, 0, n);
+  const at::Tensor index =
+      (at::arange(n, at::TensorOptions().dtype(at::kLong).device(rows.device())) + begins())
+          .clamp_max_(n_all - 1);
+  return rows.flatten(0, 1).index_select(0, index.flatten()).unflatten(0, {n_heads(), n});
 }
 
 void AtenCache::round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) {
@@ -84,32 +108,51 @@ std::int64_t AtenCache::row_bytes() const {
   return static_cast<std::int64_t>(keys_.nbytes() + values_.nbytes());
 }
 
-// Heads that keep fewer rows than others get their first one again, which is no row of theirs.
 void AtenCache::move_rows(const RetainedRows& retained) {
-  std::size_t most = 0;
-  for (const auto& rows : retained) most = std::max(most, rows.size());
-  const auto n = static_cast<std::int64_t>(most);
-  const at::Tensor index = at::zeros({n_heads(), n}, at::TensorOptions().dtype(at::kLong));
-  for (std::size_t head = 0; head < retained.size(); ++head)
-    std::copy(retained[head].begin(), retained[head].end(),
-              index.mutable_data_ptr<std::int64_t>() + static_cast<std::int64_t>(head) * n);
-  gather_up(index.to(keys_.device()));
+  std::vector<std::int64_t> from, to;
+  for (int head = 0; head < n_heads(); ++head)
+    for (std::size_t row = 0; row < retained[head].size(); ++row) {
+      if (std::cmp_equal(retained[head][row], row)) continue;
+      from.push_back(begin(head) + retained[head][row]);
+      to.push_back(begin(head) + static_cast<std::int64_t>(row));
+    }
+  move(from, to);
 }
 
-void AtenCache::gather_up(const at::Tensor& rows) {
-  keys_.narrow(1, 0, rows.size(1)).copy_(gather_rows(keys_, rows));
-  values_.narrow(1, 0, rows.size(1)).copy_(gather_rows(values_, rows));
+void AtenCache::move_heads(std::span<const std::int64_t> first) {
+  std::vector<std::int64_t> from, to;
+  for (int head = 0; head < n_heads(); ++head)
+    for (std::int64_t row = 0; row < n_rows(head); ++row) {
+      from.push_back(begin(head) + row);
+      to.push_back(first[head] + row);
+    }
+  move(from, to);
+}
+
+// Rows by where they lie, those of all heads counted one after another.
+void AtenCache::move(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) {
+  if (from.empty()) return;
+  const auto there = [&](const std::vector<std::int64_t>& rows) {
+    return at::tensor(rows, at::TensorOptions().dtype(at::kLong)).to(keys_.device());
+  };
+  const at::Tensor source = there(from), target = there(to);
+  for (const at::Tensor& rows : {keys_.flatten(0, 1), values_.flatten(0, 1)})
+    rows.index_copy_(0, target, rows.index_select(0, source));
 }
 
 void AtenCache::retain_there(const at::Tensor& rows, std::function<RetainedRows()> on_host) {
-  gather_up(rows);
+  keys_.narrow(1, 0, rows.size(1)).copy_(gather_rows(keys_, rows));
+  values_.narrow(1, 0, rows.size(1)).copy_(gather_rows(values_, rows));
   moved(std::vector<std::int64_t>(n_heads(), rows.size(1)), std::move(on_host));
 }
 
 void AtenCache::copy_keys_and_values(const KvCache& from) {
   const auto& other = dynamic_cast<const AtenCache&>(from);
-  keys().copy_(other.keys());
-  values().copy_(other.values());
+  for (int head = 0; head < n_heads(); ++head)
+    for (const RowPart part : {RowPart::kKeys, RowPart::kValues}) {
+      const RowSpan rows{0, n_rows(head)};
+      part_rows(head, part, rows).copy_(other.part_rows(head, part, rows));
+    }
 }
 
 void AtenCache::take_memory(std::int64_t n_rows) {
@@ -205,7 +248,8 @@ AtenLayer::AtenLayer(const AtenTransformer& transformer, const LayerRows& rows)
       layer_(rows.layer),
       cache_positions_(rows.cache_positions),
       heads_(transformer.config().heads(rows.layer)),
-      cache_(rows.capacities, heads_.head_dim, transformer.options(rows.layer), rows.cache_format),
+      cache_(rows.capacities, heads_.head_dim, transformer.options(rows.layer), rows.cache_format,
+             rows.heads_share),
       side_stream_(transformer.options(rows.layer).device()) {
   input_.rules = attention_rules(transformer.config(), layer_);
 }
@@ -303,7 +347,7 @@ HostRows AtenLayer::block_rows(RowPart part) const {
 }
 
 at::Tensor AtenLayer::cached_values(int kv_head, RowSpan rows) const {
-  return cache_.values()[kv_head].narrow(0, rows.first, rows.size());
+  return cache_.part_rows(kv_head, RowPart::kValues, rows);
 }
 
 HostRows AtenLayer::block_queries() const { return host_rows(queries_.arrived()); }

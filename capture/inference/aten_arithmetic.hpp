@@ -23,12 +23,13 @@ namespace keyscope::capture {
 class TensorPolicy;
 
 // Rows on any device, of all heads in one tensor each: one operation serves all heads. Every head has the
-// memory of the one that will hold most.
+// memory of the one that will hold most; or they share theirs, and while they have room for different numbers
+// of rows, they are brought side by side for a block.
 class AtenCache : public KvCache {
  public:
   // options: the rows' dtype and device
   AtenCache(std::span<const std::int64_t> capacities, std::int64_t head_dim, const at::TensorOptions& options,
-            const analysis::CacheFormat& format = {});
+            const analysis::CacheFormat& format = {}, bool heads_share = false);
 
   // Appends rows of tokens first_position, first_position + 1, …: (n_kv_heads, n, head_dim) each, and rounds
   // what is to be rounded.
@@ -37,8 +38,9 @@ class AtenCache : public KvCache {
 
   // What is there: (n_kv_heads, largest_rows(), head_dim). What lies past a head's own rows is finite, and no
   // row of it. Valid until it changes.
-  at::Tensor keys() const { return keys_.narrow(1, 0, largest_rows()); }
-  at::Tensor values() const { return values_.narrow(1, 0, largest_rows()); }
+  at::Tensor keys() const { return side_by_side(keys_); }
+  at::Tensor values() const { return side_by_side(values_); }
+  at::Tensor part_rows(int head, RowPart part, RowSpan rows) const;  // (n, head_dim), likewise
 
   bool alike() const;  // whether all heads hold as many rows
 
@@ -46,22 +48,27 @@ class AtenCache : public KvCache {
   // of rows follows when somebody asks, by `on_host`, which is called once.
   void retain_there(const at::Tensor& rows, std::function<RetainedRows()> on_host);
 
-  // Where each head's last n rows lie: (n_kv_heads, n) int64.
+  // Which of its own rows each head's last n are: (n_kv_heads, n) int64.
   at::Tensor last_rows(std::int64_t n) const;
 
  private:
   std::int64_t row_bytes() const override;
   void move_rows(const RetainedRows& retained) override;
-  void gather_up(const at::Tensor& rows);  // (n_kv_heads, n), to the beginning
   void copy_keys_and_values(const KvCache& from) override;
   void take_memory(std::int64_t n_rows) override;
+  void move_heads(std::span<const std::int64_t> first) override;
+  void move(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to);
+  at::Tensor side_by_side(const at::Tensor& rows) const;
+  std::int64_t begin(int head) const;  // where its rows do, those of all heads counted one after another
+  at::Tensor begins() const;           // of every head: (n_kv_heads, 1) int64
   std::int64_t head_dim() const override { return keys_.size(2); }
   std::int64_t element_bytes() const override { return keys_.element_size(); }
   void round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) override;
   float largest_magnitude(int head, RowPart part, RowSpan rows) const override;
-  at::Tensor part_rows(int head, RowPart part, RowSpan rows) const;
 
-  at::Tensor keys_, values_;  // (n_kv_heads, largest capacity, head_dim)
+  // (n_kv_heads, largest capacity, head_dim); of heads that share theirs, only how many there are in all
+  // tells
+  at::Tensor keys_, values_;
 };
 
 // Of every head the rows that `rows` (n_heads, n) names, out of (n_heads, n_rows, width): (n_heads, n,

@@ -149,9 +149,7 @@ bool keeps_whole_heads(const ModelConfig& config, const analysis::Policy& policy
 
 std::int64_t rows_uncut(const analysis::Policy& policy, const std::vector<std::int64_t>& budgets,
                         std::int64_t budget) {
-  const Slots& slots = policy.slots();
-  const std::int64_t least = budgets.empty() ? budget : std::ranges::min(budgets);
-  return slots.granularity == Slots::Granularity::kPage ? slots.most_rows(least, 1) : least;
+  return policy.slots().most_rows(budgets.empty() ? budget : std::ranges::min(budgets));
 }
 
 void check_slots(const ModelConfig& config, const analysis::PolicySpec& spec, const analysis::Policy& policy,
@@ -161,7 +159,7 @@ void check_slots(const ModelConfig& config, const analysis::PolicySpec& spec, co
     throw UsageError(
         fmt::format("policy {}: granularity=page:{} needs a budget of at least one page; found {} rows",
                     spec.name, slots.page_rows, budget));
-  const bool shared = slots.split == Slots::Split::kAdaKv || slots.deals_by_block();
+  const bool shared = slots.deals_among_heads() || slots.deals_by_block();
   if ((slots.joint() || shared) && keeps_whole_heads(config, policy))
     throw UsageError(fmt::format(
         "policy {}: heads that keep everything share neither rows nor a budget with others; found {}={}, "

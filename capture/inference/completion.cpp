@@ -255,7 +255,7 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, std::int64_t blo
                                      const StateRule& rule, int layer) {
   std::vector<std::int64_t> budgets;
   if (rule.policy != nullptr && rule.policy->evicts(layer)) budgets = rule.layer_budgets(config, layer);
-  for (std::int64_t& rows : budgets) rows = rule.policy->slots().most_rows(rows, std::ssize(budgets));
+  for (std::int64_t& rows : budgets) rows = rule.policy->slots().most_rows(rows);
   const bool dealt = !budgets.empty() && rule.policy->slots().deals_by_block();
   return cache_rows(config, layer, std::min(block_size, rule.most_tokens), rule.most_tokens, budgets, dealt);
 }

@@ -209,7 +209,7 @@ recording::HeadEvictions describe(const analysis::Selection& selection,
 
 bool EvictionRule::due(const KvCache& cache, std::int64_t n_read) const {
   if (policy == nullptr || !policy->evicts(layer)) return false;
-  if (deals()) return n_read > policy->slots().most_rows(nominal, 1);  // what the others hold may decide so
+  if (deals()) return n_read > policy->slots().most_rows(nominal);  // what the others hold may decide so
   return above(cache);
 }
 

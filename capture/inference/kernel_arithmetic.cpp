@@ -19,9 +19,13 @@ namespace {
 
 std::size_t bytes_of_a_row(const at::Tensor& rows) { return rows.size(1) * rows.element_size(); }
 
-// Ascending order makes every move safe.
-void move_rows_up(const at::Tensor& tensor, std::span<const std::int32_t> retained) {
-  auto* data = static_cast<std::byte*>(tensor.mutable_data_ptr());
+std::byte* row_at(const at::Tensor& rows, std::int64_t row) {
+  return static_cast<std::byte*>(rows.mutable_data_ptr()) + row * bytes_of_a_row(rows);
+}
+
+// Of the head whose rows begin at `first`. Ascending order makes every move safe.
+void move_rows_up(const at::Tensor& tensor, std::int64_t first, std::span<const std::int32_t> retained) {
+  std::byte* data = row_at(tensor, first);
   const std::size_t n_bytes = bytes_of_a_row(tensor);
   for (std::size_t to = 0; to < retained.size(); ++to) {
     const auto from = static_cast<std::size_t>(retained[to]);
@@ -35,18 +39,17 @@ RotaryTable part_of(const RotaryTable& table, std::int64_t first, std::int64_t n
   return {table.cos.narrow(0, first, n), table.sin.narrow(0, first, n)};
 }
 
-std::byte* row_at(const at::Tensor& rows, std::int64_t row) {
-  return static_cast<std::byte*>(rows.mutable_data_ptr()) + row * bytes_of_a_row(rows);
-}
-
 }  // namespace
 
 KernelCache::KernelCache(std::span<const std::int64_t> capacities, std::int64_t head_dim,
                          at::ScalarType dtype, const analysis::CacheFormat& format,
-                         const std::shared_ptr<SharedMemory>& memory)
-    : KvCache(capacities, format), head_dim_(head_dim), dtype_(dtype), memory_(memory) {
-  for (const std::int64_t capacity : capacities) rows_.push_back({room(capacity), room(capacity)});
-}
+                         const std::shared_ptr<SharedMemory>& memory, bool heads_share)
+    : KvCache(capacities, format, heads_share),
+      head_dim_(head_dim),
+      dtype_(dtype),
+      memory_(memory),
+      keys_(room(total_capacity())),
+      values_(room(total_capacity())) {}
 
 at::Tensor KernelCache::room(std::int64_t n_rows) const {
   const auto options = at::TensorOptions().dtype(dtype_);
@@ -58,31 +61,27 @@ at::Tensor KernelCache::room(std::int64_t n_rows) const {
 
 KernelCache::NewRows KernelCache::append(int head, std::int64_t n, std::int64_t first_position) {
   const std::int64_t first = add_rows(head, n, first_position);
-  const Rows& to = rows_[head];
-  return {row_at(to.keys, first), row_at(to.values, first)};
+  return {row(head, RowPart::kKeys, first), row(head, RowPart::kValues, first)};
 }
 
 HeadRows KernelCache::rows(int head) const {
-  const Rows& from = rows_[head];
-  return {from.keys.const_data_ptr(), from.values.const_data_ptr(), positions(head)};
+  return {row(head, RowPart::kKeys, 0), row(head, RowPart::kValues, 0), positions(head)};
 }
 
 at::Tensor KernelCache::values(int head, RowSpan rows) const {
-  return rows_[head].values.narrow(0, rows.first, rows.size());
+  return values_.narrow(0, first_row(head) + rows.first, rows.size());
 }
 
 std::int64_t KernelCache::row_bytes() const {
-  std::size_t n = 0;
-  for (const Rows& head : rows_) n += head.keys.nbytes() + head.values.nbytes();
-  return static_cast<std::int64_t>(n);
+  return static_cast<std::int64_t>(keys_.nbytes() + values_.nbytes());
 }
 
 std::int64_t KernelCache::element_bytes() const {
   return static_cast<std::int64_t>(c10::elementSize(dtype_));
 }
 
-void* KernelCache::row(int head, RowPart part, std::int64_t index) const {
-  return row_at(part == RowPart::kKeys ? rows_[head].keys : rows_[head].values, index);
+std::byte* KernelCache::row(int head, RowPart part, std::int64_t index) const {
+  return row_at(part == RowPart::kKeys ? keys_ : values_, first_row(head) + index);
 }
 
 std::vector<float> KernelCache::as_floats(int head, RowPart part, RowSpan rows) const {
@@ -105,31 +104,45 @@ float KernelCache::largest_magnitude(int head, RowPart part, RowSpan rows) const
 
 void KernelCache::move_rows(const RetainedRows& retained) {
   at::parallel_for(0, n_heads(), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (auto head = static_cast<std::size_t>(begin); head < static_cast<std::size_t>(end); ++head) {
-      move_rows_up(rows_[head].keys, retained[head]);
-      move_rows_up(rows_[head].values, retained[head]);
+    for (auto head = static_cast<int>(begin); head < end; ++head) {
+      move_rows_up(keys_, first_row(head), retained[head]);
+      move_rows_up(values_, first_row(head), retained[head]);
     }
   });
 }
 
 void KernelCache::copy_keys_and_values(const KvCache& from) {
-  const auto& others = dynamic_cast<const KernelCache&>(from).rows_;
-  for (std::size_t head = 0; head < rows_.size(); ++head) {
-    const std::size_t n_bytes = n_rows(static_cast<int>(head)) * bytes_of_a_row(rows_[head].keys);
-    std::memcpy(row_at(rows_[head].keys, 0), others[head].keys.const_data_ptr(), n_bytes);
-    std::memcpy(row_at(rows_[head].values, 0), others[head].values.const_data_ptr(), n_bytes);
-  }
+  const auto& other = dynamic_cast<const KernelCache&>(from);
+  for (int head = 0; head < n_heads(); ++head)
+    for (const RowPart part : {RowPart::kKeys, RowPart::kValues})
+      std::memcpy(row(head, part, 0), other.row(head, part, 0), n_rows(head) * bytes_of_a_row(keys_));
 }
 
 void KernelCache::take_memory(std::int64_t n_rows) {
-  at::parallel_for(0, n_heads(), 1, [&](std::int64_t begin, std::int64_t end) {
-    const c10::InferenceMode inference;  // which is each thread's own
-    for (std::int64_t head = begin; head < end; ++head) {
-      const Rows larger{room(n_rows), room(n_rows)};
-      const std::size_t n_bytes = KvCache::n_rows(static_cast<int>(head)) * bytes_of_a_row(larger.keys);
-      std::memcpy(row_at(larger.keys, 0), rows_[head].keys.const_data_ptr(), n_bytes);
-      std::memcpy(row_at(larger.values, 0), rows_[head].values.const_data_ptr(), n_bytes);
-      rows_[head] = larger;
+  for (const RowPart part : {RowPart::kKeys, RowPart::kValues}) {
+    const at::Tensor larger = room(n_heads() * n_rows);
+    at::parallel_for(0, n_heads(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (auto head = static_cast<int>(begin); head < end; ++head)
+        std::memcpy(row_at(larger, head * n_rows), row(head, part, 0),
+                    KvCache::n_rows(head) * bytes_of_a_row(larger));
+    });
+    (part == RowPart::kKeys ? keys_ : values_) = larger;
+  }
+}
+
+// Down from the first head on, up from the last one on: so no head is moved onto one that is yet to move.
+void KernelCache::move_heads(std::span<const std::int64_t> first) {
+  const auto move = [&](const at::Tensor& rows, int head) {
+    std::memmove(row_at(rows, first[head]), row_at(rows, first_row(head)),
+                 n_rows(head) * bytes_of_a_row(rows));
+  };
+  at::parallel_for(0, 2, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part) {
+      const at::Tensor& rows = part == 0 ? keys_ : values_;
+      for (int head = 0; head < n_heads(); ++head)
+        if (first[head] < first_row(head)) move(rows, head);
+      for (int head = n_heads() - 1; head >= 0; --head)
+        if (first[head] > first_row(head)) move(rows, head);
     }
   });
 }
@@ -142,7 +155,7 @@ KernelLayer::KernelLayer(const Transformer& transformer, const LayerRows& rows)
       cache_positions_(rows.cache_positions),
       heads_(transformer.config().heads(rows.layer)),
       cache_(rows.capacities, heads_.head_dim, transformer.dtype(), rows.cache_format,
-             transformer.dtype() == at::kFloat ? rows.memory : nullptr) {
+             transformer.dtype() == at::kFloat ? rows.memory : nullptr, rows.heads_share) {
   input_.rules = attention_rules(transformer.config(), layer_);
   input_.heads.resize(heads_.n_kv_heads);
 }

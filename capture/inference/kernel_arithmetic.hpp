@@ -15,13 +15,13 @@
 
 namespace keyscope::capture {
 
-// Rows in the host's memory, every head's by themselves.
+// Rows in the host's memory, one head's after the other's.
 class KernelCache : public KvCache {
  public:
   //   memory: where rows are to lie; null: anywhere
   KernelCache(std::span<const std::int64_t> capacities, std::int64_t head_dim, at::ScalarType dtype,
-              const analysis::CacheFormat& format = {},
-              const std::shared_ptr<SharedMemory>& memory = nullptr);
+              const analysis::CacheFormat& format = {}, const std::shared_ptr<SharedMemory>& memory = nullptr,
+              bool heads_share = false);
 
   // Where rows of one head go that are appended: (n, head_dim) each.
   struct NewRows {
@@ -38,25 +38,23 @@ class KernelCache : public KvCache {
   at::Tensor values(int head, RowSpan rows) const;  // (n, head_dim), likewise
 
  private:
-  struct Rows {
-    at::Tensor keys, values;  // (capacity, head_dim)
-  };
   std::int64_t row_bytes() const override;
   void move_rows(const RetainedRows& retained) override;
   void copy_keys_and_values(const KvCache& from) override;
   void take_memory(std::int64_t n_rows) override;
+  void move_heads(std::span<const std::int64_t> first) override;
   at::Tensor room(std::int64_t n_rows) const;  // (n_rows, head_dim), undefined values
   std::int64_t head_dim() const override { return head_dim_; }
   std::int64_t element_bytes() const override;
   void round(int head, RowPart part, RowSpan rows, const analysis::RowRounding& rounding) override;
   float largest_magnitude(int head, RowPart part, RowSpan rows) const override;
   std::vector<float> as_floats(int head, RowPart part, RowSpan rows) const;
-  void* row(int head, RowPart part, std::int64_t index) const;
+  std::byte* row(int head, RowPart part, std::int64_t index) const;
 
   std::int64_t head_dim_;
   at::ScalarType dtype_;
   std::shared_ptr<SharedMemory> memory_;  // null: anywhere
-  std::vector<Rows> rows_;                // per KV head
+  at::Tensor keys_, values_;              // (rows that all heads have room for, head_dim)
 };
 
 // One head's part of rows that hold several heads: `n` vectors of `head_dim`, `stride` elements apart.

@@ -38,19 +38,20 @@ void leave_groups(std::vector<std::int32_t>& groups, std::span<const std::int32_
   std::erase(groups, 0);
 }
 
+// With memory for so many and no more.
+template <typename T>
+void resize_exactly(std::vector<T>& entries, std::int64_t n) {
+  std::vector<T> exactly(n);
+  std::copy_n(entries.begin(), std::min(std::ssize(entries), n), exactly.begin());
+  entries = std::move(exactly);
+}
+
 }  // namespace
 
-KvCache::KvCache(std::span<const std::int64_t> capacities, const analysis::CacheFormat& format)
-    : format_(format) {
-  for (const std::int64_t capacity : capacities) {
-    const auto n = static_cast<std::size_t>(capacity);
-    heads_.push_back({.positions = std::vector<std::int32_t>(n),
-                      .queries = std::vector<std::int32_t>(n),
-                      .received = std::vector<double>(n),
-                      .value_norms = {},
-                      .groups = {},
-                      .settled = {}});
-  }
+KvCache::KvCache(std::span<const std::int64_t> capacities, const analysis::CacheFormat& format,
+                 bool heads_share)
+    : format_(format), heads_share_(heads_share), heads_(capacities.size()) {
+  set_rooms(capacities);
 }
 
 std::int64_t KvCache::largest_rows() const {
@@ -68,10 +69,9 @@ std::int64_t KvCache::n_bytes() const {
 
 std::int64_t KvCache::add_rows(int head, std::int64_t n, std::int64_t first_position) {
   Head& to = at(head);
-  const auto capacity = static_cast<std::int64_t>(to.positions.size());
-  if (to.n_rows + n > capacity)
+  if (to.n_rows + n > room(to))
     throw InvalidInput(
-        fmt::format("KV cache: {} rows do not fit into the {} that are free", n, capacity - to.n_rows));
+        fmt::format("KV cache: {} rows do not fit into the {} that are free", n, room(to) - to.n_rows));
   const std::int64_t first = to.n_rows;
   to.n_rows += n;
   note([this, head, n, first_position] {
@@ -181,31 +181,77 @@ void KvCache::settle(std::size_t n_left) const {
 }
 
 std::int64_t KvCache::capacity() const {
-  std::int64_t least = heads_.empty() ? 0 : std::ssize(heads_.front().positions);
-  for (const Head& head : heads_) least = std::min(least, std::ssize(head.positions));
+  std::int64_t least = heads_.empty() ? 0 : room(heads_.front());
+  for (const Head& head : heads_) least = std::min(least, room(head));
   return least;
+}
+
+std::int64_t KvCache::total_capacity() const {
+  std::int64_t total = 0;
+  for (const Head& head : heads_) total += room(head);
+  return total;
+}
+
+bool KvCache::uneven_rooms() const {
+  return heads_share_ &&
+         std::ranges::any_of(heads_, [&](const Head& head) { return room(head) != room(heads_.front()); });
+}
+
+void KvCache::set_rooms(std::span<const std::int64_t> rooms) {
+  std::int64_t first = 0;
+  for (std::size_t head = 0; head < heads_.size(); first += rooms[head++]) {
+    Head& of = heads_[head];
+    of.first = first;
+    resize_exactly(of.positions, rooms[head]);
+    resize_exactly(of.queries, rooms[head]);
+    resize_exactly(of.received, rooms[head]);
+  }
 }
 
 void KvCache::make_room(std::int64_t n_rows) {
   settle();
   n_rows = std::max(n_rows, largest_rows());
-  for (Head& head : heads_) {
-    head.positions.resize(n_rows);
-    head.queries.resize(n_rows);
-    head.received.resize(n_rows);
-  }
   take_memory(n_rows);
+  set_rooms(std::vector<std::int64_t>(heads_.size(), n_rows));
+}
+
+void KvCache::share_room(std::int64_t n) {
+  const auto lacks = [&](const Head& head) { return head.n_rows + n > room(head); };
+  if (!heads_share_ || std::ranges::none_of(heads_, lacks)) return;
+  settle();
+  std::vector<std::int64_t> n_rows;
+  for (const Head& head : heads_) n_rows.push_back(head.n_rows);
+  deal_rooms(n_rows);
+}
+
+// What is free beyond so many rows of each head is dealt out evenly.
+void KvCache::deal_rooms(std::span<const std::int64_t> n_rows) {
+  const auto n_heads = static_cast<std::int64_t>(n_rows.size());
+  const std::int64_t n_free = total_capacity() - std::reduce(n_rows.begin(), n_rows.end());
+  if (n_free < 0) return;
+  std::vector<std::int64_t> rooms, first;
+  for (std::int64_t head = 0, next = 0; head < n_heads; next += rooms[head++]) {
+    first.push_back(next);
+    rooms.push_back(n_rows[head] + n_free / n_heads + (head < n_free % n_heads ? 1 : 0));
+  }
+  move_heads(first);
+  set_rooms(rooms);
 }
 
 void KvCache::copy_rows(const KvCache& from) {
   settle();
   from.settle();
+  if (heads_share_) {
+    std::vector<std::int64_t> n_rows;
+    for (const Head& other : from.heads_) n_rows.push_back(other.n_rows);
+    for (Head& head : heads_) head.n_rows = 0;  // what was there goes
+    deal_rooms(n_rows);
+  }
   for (std::size_t head = 0; head < heads_.size(); ++head) {
     Head& to = heads_[head];
     const Head& other = from.heads_[head];
-    if (other.n_rows > static_cast<std::int64_t>(to.positions.size()))
-      throw InvalidInput(
-          fmt::format("KV cache: {} rows do not fit into one for {}", other.n_rows, to.positions.size()));
+    if (other.n_rows > room(to))
+      throw InvalidInput(fmt::format("KV cache: {} rows do not fit into one for {}", other.n_rows, room(to)));
     std::copy_n(other.positions.begin(), other.n_rows, to.positions.begin());
     std::copy_n(other.received.begin(), other.n_rows, to.received.begin());
     std::copy_n(other.queries.begin(), other.n_rows, to.queries.begin());

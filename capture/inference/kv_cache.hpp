@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -24,7 +25,9 @@ struct RowSpan {
 
 // The cache of one layer: per KV head its own rows in time order, each with the position its token really
 // has. Memory is taken once, for as many rows as each head will ever hold, or anew where nobody knows that
-// ahead (`make_room`). What is known of the rows lies here, on the host; the rows themselves lie where the
+// ahead (`make_room`). Heads among which the rows of their layer are dealt have one memory for as many as
+// they hold together, where they move aside for each other (`share_room`). What is known of the rows lies
+// here, on the host; the rows themselves lie where the
 // model computes, with the arithmetic. A device may have moved rows on before the host knows which: how many
 // there are is known at once, which they are when somebody asks.
 //
@@ -34,8 +37,9 @@ struct RowSpan {
 // their group, which is not quantised again.
 class KvCache {
  public:
-  // capacities: rows of each KV head
-  explicit KvCache(std::span<const std::int64_t> capacities, const analysis::CacheFormat& format = {});
+  // capacities: rows of each KV head; the same of all where they share their memory, which is for the sum
+  explicit KvCache(std::span<const std::int64_t> capacities, const analysis::CacheFormat& format = {},
+                   bool heads_share = false);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
   virtual ~KvCache() = default;
@@ -79,6 +83,8 @@ class KvCache {
 
   // Has memory for so many rows of each head, from now on; no fewer than there are.
   void make_room(std::int64_t n_rows);
+  // Where heads share their memory: has room for n more rows of each, if that many are free of all.
+  void share_room(std::int64_t n);
   std::int64_t capacity() const;  // rows of the head that has memory for the fewest; 0 without heads
 
   // Holds the same rows as another cache of the same layer and arithmetic, with all that is known of them.
@@ -91,6 +97,11 @@ class KvCache {
   //   throws InvalidInput where they do not fit
   std::int64_t add_rows(int head, std::int64_t n, std::int64_t first_position);
 
+  // Where a head's rows begin, counted in rows of all heads, one head's room after the other's.
+  std::int64_t first_row(int head) const { return at(head).first; }
+  std::int64_t total_capacity() const;
+  bool uneven_rooms() const;  // heads share their memory, and have room for different numbers of rows
+
   // Notes that of every head only so many rows are left, which have been moved: `rows` says which, once.
   void moved(const std::vector<std::int64_t>& n_rows, std::function<RetainedRows()> rows);
 
@@ -99,6 +110,7 @@ class KvCache {
   virtual void move_rows(const RetainedRows& retained) = 0;  // up to where they belong
   virtual void copy_keys_and_values(const KvCache& from) = 0;
   virtual void take_memory(std::int64_t n_rows) = 0;  // for so many of each head, into which its rows go
+  virtual void move_heads(std::span<const std::int64_t> first) = 0;  // to where they begin from now on
   virtual std::int64_t head_dim() const = 0;
   virtual std::int64_t element_bytes() const = 0;
   // Rounds rows of a head as analysis::round_rows does.
@@ -110,11 +122,15 @@ class KvCache {
     std::vector<double> received;
     std::vector<double> value_norms;       // of the first rows
     std::int64_t n_rows = 0, n_known = 0;  // all, and those that the host knows of
-    std::vector<std::int32_t> groups;      // of keys, in order of time: how many rows are left of each
+    std::int64_t first = 0;
+    std::vector<std::int32_t> groups;  // of keys, in order of time: how many rows are left of each
     RowSpan settled;
     float key_scale = 0, value_scale = 0;  // of a head's rows; 0: there were none yet
   };
   static std::int64_t grouped_rows(const Head& head);
+  static std::int64_t room(const Head& head) { return std::ssize(head.positions); }
+  void deal_rooms(std::span<const std::int64_t> n_rows);
+  void set_rooms(std::span<const std::int64_t> rooms);
   void round_new(int head, RowPart part, RowSpan rows, float& scale);
   void group_keys(int head, RowSpan rows);
   Head& at(int head) { return heads_[head]; }
@@ -129,6 +145,7 @@ class KvCache {
   void settle(std::size_t n_left = 0) const;    // does what waits, but for the last ones
 
   analysis::CacheFormat format_;
+  bool heads_share_;
   // What is to be noted of rows, in order, once the host knows.
   mutable std::deque<std::function<void()>> waiting_;
   mutable std::vector<Head> heads_;

@@ -108,7 +108,8 @@ struct LayerRows {
   bool cache_positions = false;          // they are rotated by their place in the cache, not by true position
   analysis::CacheFormat cache_format = {};
   std::shared_ptr<SharedMemory> memory =
-      nullptr;  // where float32 rows of the host are to lie; null: anywhere
+      nullptr;               // where float32 rows of the host are to lie; null: anywhere
+  bool heads_share = false;  // heads have one memory, for as many rows as the sum of the capacities
 };
 
 }  // namespace keyscope::capture

@@ -32,8 +32,13 @@ std::unique_ptr<LayerArithmetic> arithmetic_of(const Transformer& transformer, c
   return std::make_unique<KernelLayer>(transformer, rows);
 }
 
-std::shared_ptr<SharedMemory> row_memory(const analysis::Policy* policy) {
-  return policy == nullptr ? nullptr : policy->row_memory();
+LayerRows rows_of(const LayerPlan& plan) {
+  LayerRows rows{plan.layer, plan.capacities, plan.cache_positions, plan.cache_format};
+  if (const analysis::Policy* policy = plan.eviction.policy; policy != nullptr) {
+    rows.memory = policy->row_memory();
+    rows.heads_share = policy->slots().deals_among_heads();
+  }
+  return rows;
 }
 
 // Queries of the block, in [first, first + n), that see a row: from its own token to the window's end.
@@ -71,8 +76,7 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRu
       lender_(lender),
       lends_(transformer.config().last_reader(plan_.layer) != plan_.layer),
       rules_(attention_rules(transformer.config(), plan_.layer)),
-      arithmetic_(arithmetic_of(transformer, {plan_.layer, plan_.capacities, plan_.cache_positions,
-                                              plan_.cache_format, row_memory(plan_.eviction.policy)})),
+      arithmetic_(arithmetic_of(transformer, rows_of(plan_))),
       statistics_(plan_.recording.layer ? transformer.config().n_heads : 0,
                   transformer.config().heads(plan_.layer).n_kv_heads,
                   plan_.recording.layer ? plan_.n_prompt : 0),
@@ -255,14 +259,16 @@ at::Tensor LayerRun::recur(const LayerWeights& weights, const at::Tensor& hidden
 
 // Where all layers have one budget, nobody knows ahead how much of it one of them will come to hold. A fourth
 // more than is needed, so that a cache that grows is not moved at every block.
-void LayerRun::make_room(std::int64_t n_rows) {
+void LayerRun::make_room(std::int64_t n_new) {
   KvCache& cache = arithmetic_->cache();
+  cache.share_room(n_new);
+  const std::int64_t n_rows = cache.largest_rows() + n_new;
   if (plan_.eviction.deals() && cache.capacity() < n_rows) cache.make_room(n_rows + n_rows / 4);
 }
 
 void LayerRun::run_block(Block& block) {
   block.record.layer = plan_.layer;
-  make_room(cache().largest_rows() + block.n());
+  make_room(block.n());
   arithmetic_->append(block.projected);
   peak_rows_ = std::max(peak_rows_, cache().largest_rows());
   const LayerRecording& recording = plan_.recording;

@@ -177,7 +177,7 @@ class LayerRun {
   static void borrow(std::span<const Part> parts, Projections& projections);
   static std::vector<LayerEviction> evict_one_set(std::span<LayerRun* const> open);
   static std::vector<LayerEviction> evict_as_dealt(std::span<LayerRun* const> open);
-  void make_room(std::int64_t n_rows);
+  void make_room(std::int64_t n_new);
   void give_up_room();
   void lend(const Projections& projections, std::int64_t offset, const TokenSpan& tokens);
   const Lent& lent(std::int64_t position) const;

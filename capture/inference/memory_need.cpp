@@ -171,7 +171,7 @@ std::vector<std::int64_t> cache_rows(const ModelConfig& config, const recording:
   std::vector<std::int64_t> budgets;
   if (evicts && !run.oracle) budgets = run.layer_budgets(layer, config);
   const analysis::Slots slots = analysis::read_slots({run.policy, recording::policy_options(run)});
-  for (std::int64_t& rows : budgets) rows = slots.most_rows(rows, std::ssize(budgets));
+  for (std::int64_t& rows : budgets) rows = slots.most_rows(rows);
   return cache_rows(config, layer, block_tokens(run, n_prompt), run.max_tokens(n_prompt), budgets,
                     !budgets.empty() && slots.deals_by_block());
 }
@@ -216,6 +216,32 @@ double looked_at_bytes(const ModelConfig& config, const recording::RunPlan& run,
 }  // namespace
 
 double moment_bytes(const ModelConfig& config) {
+// Where ATen's heads share a layer's memory, a block brings them side by side, as long as the longest: keys
+// and values for attention, and once more for the policy.
+double side_by_side_bytes(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                          std::int64_t element_bytes, Arithmetic arithmetic) {
+  const analysis::Slots slots = analysis::read_slots({run.policy, recording::policy_options(run)});
+  if (arithmetic != Arithmetic::kAten || !slots.deals_among_heads()) return 0;
+  const auto n_tokens = static_cast<double>(run.max_tokens(n_prompt));
+  double most = 0;
+  for (int layer = 0; layer < config.n_layers; ++layer) {
+    const auto rows = cache_rows(config, run, n_prompt, layer, true);
+    const double longest = std::min(n_tokens, std::accumulate(rows.begin(), rows.end(), 0.0));
+    most = std::max(most, static_cast<double>(std::ssize(rows) * config.heads(layer).head_dim) * longest);
+  }
+  return 4 * static_cast<double>(element_bytes) * most;
+}
+
+// What a run holds beside its cache while a block goes through the model, but for what is recorded of it.
+//   n_at_once: tokens whose activations there are
+double passing_bytes(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
+                     std::int64_t element_bytes, Arithmetic arithmetic, double n_at_once) {
+  return activation_bytes(config, n_at_once) + looked_at_bytes(config, run, n_prompt, arithmetic) +
+         side_by_side_bytes(config, run, n_prompt, element_bytes, arithmetic) +
+         tile_bytes(config, static_cast<double>(block_tokens(run, n_prompt)), run.max_tokens(n_prompt),
+                    arithmetic);
+}
+
   double values = 0;
   for (int layer = 0; layer < config.n_layers; ++layer) {
     const double d = config.heads(layer).head_dim;
@@ -228,8 +254,7 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RunPlan& run,
                        std::int64_t element_bytes, Arithmetic arithmetic) {
   const auto n = static_cast<double>(block_tokens(run, n_prompt));
   return {whole_bytes(cache_bytes(config, run, n_prompt, element_bytes, arithmetic).all_layers),
-          whole_bytes(activation_bytes(config, n) + looked_at_bytes(config, run, n_prompt, arithmetic) +
-                      tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
+          whole_bytes(passing_bytes(config, run, n_prompt, element_bytes, arithmetic, n))};
 }
 
 MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& plan,
@@ -241,9 +266,8 @@ MemoryNeed memory_need(const ModelConfig& config, const recording::RecordPlan& p
                                                      static_cast<double>(chunk_tokens(run.block_size)))
                                           : n;
   return {whole_bytes(holds_one_layer(plan, run) ? caches.largest_layer : caches.all_layers),
-          whole_bytes(activation_bytes(config, at_once) + looked_at_bytes(config, run, n_prompt, arithmetic) +
-                      recorded_bytes(config, plan, run, element_bytes) +
-                      tile_bytes(config, n, run.max_tokens(n_prompt), arithmetic))};
+          whole_bytes(passing_bytes(config, run, n_prompt, element_bytes, arithmetic, at_once) +
+                      recorded_bytes(config, plan, run, element_bytes))};
 }
 
 std::int64_t whole_bytes(double bytes) {

@@ -10,7 +10,8 @@
 namespace keyscope::capture {
 
 // Rows that each KV head's cache in a layer is made for: N + B where the layer evicts, every token where it
-// does not, and no more than its window and a block where it has one. Empty where the layer has no keys.
+// does not, and no more than its window and a block where it has one. Heads that share their memory have so
+// many on average. Empty where the layer has no keys.
 //   block: tokens of the largest block, B; n_tokens: that pass through the model
 //   budgets: N of each KV head; empty where the layer does not evict
 //   dealt: all layers have N rows on average, what one of them holds less, as its window is short, others may
@@ -32,7 +33,7 @@ double layer_cache_bytes(const ModelConfig& config, int layer, const std::vector
 double moment_bytes(const ModelConfig& config);
 
 // Bytes besides the weights that a run needs at its largest, every layer evicting if any does. ATen's
-// arithmetic also holds tiles of attention's scores.
+// arithmetic also holds tiles of attention's scores, and side by side the rows of heads that share memory.
 struct MemoryNeed {
   std::int64_t cache_bytes = 0;  // keys and values
   std::int64_t block_bytes = 0;  // a block's activations, and what is recorded of it

@@ -227,7 +227,10 @@ void cut(const Slots& slots, const HardInput& input, const HardScores& found, st
   std::int64_t n_kept = 0;
   for (const Selection& selection : selections) {
     expect_sound(selection, found.scores.size(), what);
-    EXPECT_LE(std::ssize(selection.retained), slots.most_rows(budget, 2)) << what;
+    // AdaKV leaves a fifth of N to either head, rounded up.
+    const std::int64_t most =
+        slots.deals_among_heads() ? 2 * budget - (budget + 4) / 5 : slots.most_rows(budget);
+    EXPECT_LE(std::ssize(selection.retained), most) << what;
     n_kept += std::ssize(selection.retained);
   }
   if (slots.granularity != Slots::Granularity::kPage)

@@ -1,8 +1,11 @@
 #include "capture/inference/kv_cache.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/empty.h>
@@ -20,6 +23,7 @@ namespace keyscope::capture {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 
 // A cache of rows of two elements, of either arithmetic.
 class NumberedCache {
@@ -47,8 +51,8 @@ std::vector<float> second_column(const at::Tensor& rows) {
 
 class NumberedKernelCache : public NumberedCache {
  public:
-  NumberedKernelCache(const std::vector<std::int64_t>& capacities, at::ScalarType dtype)
-      : dtype_(dtype), cache_(capacities, 2, dtype) {}
+  NumberedKernelCache(const std::vector<std::int64_t>& capacities, at::ScalarType dtype, bool heads_share)
+      : dtype_(dtype), cache_(capacities, 2, dtype, {}, nullptr, heads_share) {}
 
   KvCache& cache() override { return cache_; }
   void append(std::int64_t first, std::int64_t n) override {
@@ -75,8 +79,8 @@ class NumberedKernelCache : public NumberedCache {
 
 class NumberedAtenCache : public NumberedCache {
  public:
-  NumberedAtenCache(const std::vector<std::int64_t>& capacities, at::ScalarType dtype)
-      : cache_(capacities, 2, at::TensorOptions().dtype(dtype)) {}
+  NumberedAtenCache(const std::vector<std::int64_t>& capacities, at::ScalarType dtype, bool heads_share)
+      : cache_(capacities, 2, at::TensorOptions().dtype(dtype), {}, heads_share) {}
 
   KvCache& cache() override { return cache_; }
   void append(std::int64_t first, std::int64_t n) override {
@@ -98,10 +102,12 @@ class NumberedAtenCache : public NumberedCache {
 
 class KvCacheOf : public ::testing::TestWithParam<std::tuple<Arithmetic, at::ScalarType>> {
  protected:
-  static std::unique_ptr<NumberedCache> make(const std::vector<std::int64_t>& capacities) {
+  static std::unique_ptr<NumberedCache> make(const std::vector<std::int64_t>& capacities,
+                                             bool heads_share = false) {
     const auto& [arithmetic, dtype] = GetParam();
-    if (arithmetic == Arithmetic::kAten) return std::make_unique<NumberedAtenCache>(capacities, dtype);
-    return std::make_unique<NumberedKernelCache>(capacities, dtype);
+    if (arithmetic == Arithmetic::kAten)
+      return std::make_unique<NumberedAtenCache>(capacities, dtype, heads_share);
+    return std::make_unique<NumberedKernelCache>(capacities, dtype, heads_share);
   }
 };
 
@@ -172,6 +178,67 @@ TEST_P(KvCacheOf, TakesMemoryAnewWhereItNeedsMoreOrLess) {
   EXPECT_EQ(rows->cache().n_bytes() * 3, n_bytes);
   EXPECT_THAT(rows->keys(0), ElementsAre(6));
   EXPECT_THAT(rows->keys(1), ElementsAre(105, 106));
+}
+
+// Beside a list of what each head should hold. At most 12 rows are kept of three heads, and 4 of each come
+// in.
+TEST_P(KvCacheOf, HeadsThatShareTheirMemoryMoveAsideForEachOther) {
+  const auto rows = make({8, 8, 8}, true);
+  std::vector<std::vector<std::int32_t>> expected(3);
+  const std::int64_t n_bytes = rows->cache().n_bytes();
+  std::mt19937 draw(1);
+  std::int64_t most = 0;
+  for (std::int32_t first = 0; first < 48; first += 4) {
+    rows->cache().share_room(4);
+    rows->append(first, 4);
+    std::vector<std::pair<int, std::size_t>> all;
+    for (int head = 0; head < 3; ++head) {
+      for (std::int32_t i = 0; i < 4; ++i) {
+        expected[head].push_back(first + i);
+        rows->cache().attention_queries(head)[expected[head].size() - 1] = 100 * head + first + i;
+      }
+      for (std::size_t row = 0; row < expected[head].size(); ++row) all.emplace_back(head, row);
+    }
+    std::ranges::shuffle(all, draw);
+    if (first % 16 > 0)  // one head gets it all
+      std::ranges::stable_partition(all, [&](const auto& row) { return row.first == first / 16; });
+    all.resize(std::min<std::size_t>(all.size(), 12));
+    RetainedRows retained(3);
+    for (const auto& [head, row] : all) retained[head].push_back(static_cast<std::int32_t>(row));
+    for (auto& of_head : retained) std::ranges::sort(of_head);
+    rows->cache().retain(retained);
+    for (int head = 0; head < 3; ++head) {
+      std::vector<std::int32_t> left, numbers;
+      for (const std::int32_t row : retained[head]) left.push_back(expected[head][row]);
+      for (const std::int32_t position : left) numbers.push_back(100 * head + position);
+      expected[head] = left;
+      most = std::max(most, rows->cache().n_rows(head));
+      const std::vector<float> keys(numbers.begin(), numbers.end());
+      EXPECT_THAT(rows->cache().positions(head), ElementsAreArray(left)) << first;
+      EXPECT_THAT(rows->cache().attention_queries(head), ElementsAreArray(numbers)) << first;
+      EXPECT_EQ(rows->keys(head), keys) << first;
+      for (std::size_t row = 0; row < keys.size(); ++row) EXPECT_EQ(rows->values(head)[row], -keys[row]);
+    }
+    EXPECT_EQ(rows->cache().n_bytes(), n_bytes);
+  }
+  EXPECT_GT(most, 8) << "more than an equal share of the memory";
+}
+
+TEST_P(KvCacheOf, HeadsThatShareTheirMemoryTakeACopyOfUnequalHeads) {
+  const auto rows = make({6, 6}), copy = make({4, 4}, true), small = make({3, 3}, true);
+  rows->append(0, 6);
+  rows->cache().retain({{1}, {0, 1, 2, 3, 5}});
+  copy->append(0, 3);  // what was there goes
+  copy->cache().copy_rows(rows->cache());
+  copy->cache().share_room(1);
+  copy->append(6, 1);
+  EXPECT_THAT(copy->keys(0), ElementsAre(1, 6));
+  EXPECT_THAT(copy->keys(1), ElementsAre(100, 101, 102, 103, 105, 106));
+  EXPECT_THAT(copy->values(1), ElementsAre(-100, -101, -102, -103, -105, -106));
+  copy->cache().share_room(1);
+  EXPECT_THROW(copy->append(7, 1), InvalidInput);
+  rows->append(6, 1);
+  EXPECT_THROW(small->cache().copy_rows(rows->cache()), InvalidInput);
 }
 
 // As where a window of one row has passed.

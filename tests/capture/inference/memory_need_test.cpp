@@ -26,6 +26,12 @@ recording::RunPlan run_of(std::int64_t budget, std::int64_t block_size, std::int
   return run;
 }
 
+recording::RunPlan dealt_among_heads(recording::RunPlan run) {
+  run.policy = "keydiff";
+  run.parameters = R"({"split": "adakv"})";
+  return run;
+}
+
 // A shape like Llama 3.2 3B's.
 ModelConfig large_model() {
   ModelConfig config;
@@ -88,6 +94,11 @@ TEST(CacheRows, AreThoseOfEachHeadWhereBudgetsDiffer) {
   EXPECT_EQ(heads[1], 364);
 }
 
+TEST(CacheRows, OfHeadsThatAreDealtRowsAreNoMoreInAll) {
+  EXPECT_EQ(rows(dealt_among_heads(run_of(256, 64)), 10000, true), 320);
+  EXPECT_EQ(rows(dealt_among_heads(run_of(256, 64)), 300, true), 300);
+}
+
 TEST(CacheRows, OfALayerWithAWindowAreNoMoreThanItAndABlock) {
   ModelConfig config = large_model();
   config.layer_windows.assign(28, 0);
@@ -123,6 +134,24 @@ TEST(MemoryNeed, UnderAtenEveryHeadHasTheRowsOfTheLargest) {
   // Five tensors of scores of 24 heads' 128 queries on 1000 rows, and three of 8 KV heads' keys in float64.
   EXPECT_EQ(need(even, Arithmetic::kAten).block_bytes - need(even, Arithmetic::kKernels).block_bytes,
             5 * 4 * 24 * 128 * 1000 + 3 * 8 * 8 * 128 * 1000);
+}
+
+// Attention and the policy each have all keys and values of a layer side by side, as long as the longest.
+TEST(MemoryNeed, UnderAtenHeadsThatShareTheirMemoryAreAsLongAsTheLongestForABlock) {
+  const auto need = [](const recording::RunPlan& run, std::int64_t n_prompt, Arithmetic arithmetic) {
+    return memory_need(large_model(), plan_of(n_prompt, run), run, 2, arithmetic);
+  };
+  const recording::RunPlan uniform = run_of(100, 128), dealt = dealt_among_heads(uniform);
+  for (const Arithmetic arithmetic : {Arithmetic::kKernels, Arithmetic::kAten})
+    EXPECT_EQ(need(dealt, 10000, arithmetic).cache_bytes, need(uniform, 10000, arithmetic).cache_bytes);
+  EXPECT_EQ(need(dealt, 10000, Arithmetic::kKernels).block_bytes,
+            need(uniform, 10000, Arithmetic::kKernels).block_bytes);
+  const auto more = [&](std::int64_t n_prompt) {
+    return need(dealt, n_prompt, Arithmetic::kAten).block_bytes -
+           need(uniform, n_prompt, Arithmetic::kAten).block_bytes;
+  };
+  EXPECT_EQ(more(1000), 4 * 8 * 1000 * 128 * 2);  // one head may have them all
+  EXPECT_EQ(more(10000), 4 * 8 * (8 * (100 + 128)) * 128 * 2);
 }
 
 TEST(MemoryNeed, RefusesWithBothFiguresAndTheBudgetThatFits) {

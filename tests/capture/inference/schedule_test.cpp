@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -167,6 +170,41 @@ TEST_P(Schedule, KeepsTheCacheFlatWhileThePromptGrows) {
     const auto outcome = test::run_in_memory(*model, options).outcomes[0];
     EXPECT_EQ(outcome.peak_cache_rows, 256 + 64) << n;
     EXPECT_EQ(outcome.peak_cache_bytes, (256 + 64) * (2 * 8 * 4 + 16)) << n;
+  }
+}
+
+// Heads that are dealt the rows of their layer take the memory of as many heads of N rows, though one of them
+// holds far more; that much is what an estimate says.
+TEST_P(Schedule, HeadsThatAreDealtRowsTakeNoMoreMemoryThanHeadsOfNRows) {
+  const test::RandomModel folder({.n_heads = 8, .n_kv_heads = 8, .hidden_size = 32});
+  const auto model = Model::load(folder.save(), test::model_options(GetParam()));
+  CaptureOptions options = options_;
+  options.prompt_ids = test::random_ids(300, 50);
+  options.budget = 75;
+  options.block_size = 16;
+  options.generate = 40;
+  for (const char* policy : {"keydiff:", "l2norm:", "snapkv:window=4,", "keydiff:critical=on,"}) {
+    const auto split = [&](const char* how) {
+      return test::policies({std::string(policy) + "split=" + how});
+    };
+    options.policies = split("uniform");
+    const std::int64_t uniform = test::run_in_memory(*model, options).outcomes[0].peak_cache_bytes;
+    EXPECT_EQ(uniform, 2 * 8 * (75 + 16) * (2 * 8 * 4 + 16)) << policy;
+    options.policies = split("adakv");
+    const auto estimate = estimate_capture(*model, plan_capture(*model, options));
+    const auto run = test::run_in_memory(*model, options);
+    EXPECT_EQ(run.outcomes[0].peak_cache_bytes, uniform) << policy;
+    EXPECT_EQ(estimate.cache_bytes, uniform) << policy;
+    EXPECT_GT(run.outcomes[0].peak_cache_rows, 75 + 16) << policy;
+    for (int layer = 0; layer < 2; ++layer) {
+      std::vector<std::int64_t> held;
+      for (int head = 0; head < 8; ++head) {
+        const auto evicted_at = run.recording->trace(0, layer, head).evicted_at;
+        held.push_back(std::ranges::count(evicted_at, -1));
+      }
+      EXPECT_EQ(std::reduce(held.begin(), held.end()), 8 * 75) << policy;
+      EXPECT_GE(std::ranges::max(held), std::ranges::min(held) + 10) << policy;
+    }
   }
 }
 
