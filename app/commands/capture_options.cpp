@@ -116,7 +116,8 @@ void CaptureCommandOptions::add_to(CLI::App& command, bool model_required, bool 
           "all); statistics are recorded of all heads")
       ->check(not_empty());
   command
-      .add_option("--record", record_, "Of keys, queries, values, attention, logits (default keys,queries)")
+      .add_option("--record", record_,
+                  "Of keys, queries, values, value-norms, attention, logits (default keys,queries)")
       ->delimiter(',')
       ->allow_extra_args(false);
   command.add_option("--score-last", score_last_, "Prompt positions whose logits are recorded")
@@ -191,11 +192,10 @@ capture::CaptureOptions CaptureCommandOptions::capture_options() const {
   options.heads = parse_index_list(heads_, "--heads");
   if (!record_.empty()) {
     options.record_keys = options.record_queries = false;
-    const std::map<std::string, bool*> parts{{"keys", &options.record_keys},
-                                             {"queries", &options.record_queries},
-                                             {"values", &options.record_values},
-                                             {"attention", &options.record_attention},
-                                             {"logits", &options.record_logits}};
+    const std::map<std::string, bool*> parts{
+        {"keys", &options.record_keys},           {"queries", &options.record_queries},
+        {"values", &options.record_values},       {"value-norms", &options.record_value_norms},
+        {"attention", &options.record_attention}, {"logits", &options.record_logits}};
     for (const auto& word : record_) *choose("--record", word, parts) = true;
   }
   options.score_last = score_last_;

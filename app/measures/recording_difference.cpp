@@ -157,7 +157,9 @@ bool is_close_call(float margin, const ComparisonOptions& options) {
 
 void compare_traces(const Pair& pair, int layer, int n_kv_heads, const ComparisonOptions& options,
                     RecordingDifference& result) {
-  Collector received(options.tolerance), last(options.tolerance), queries(options.tolerance);
+  Collector received(options.tolerance), last(options.tolerance), queries(options.tolerance),
+      norms(options.tolerance);
+  const bool have_norms = pair.a.info()->has_value_norms(layer) && pair.b.info()->has_value_norms(layer);
   DatasetDifference evicted;
   const auto n = static_cast<std::size_t>(pair.n_tokens);
   for (int head = 0; head < n_kv_heads; ++head) {
@@ -171,7 +173,9 @@ void compare_traces(const Pair& pair, int layer, int n_kv_heads, const Compariso
     received.add(x.attention_received.data(), y.attention_received.data(), n);
     last.add(x.attention_last.data(), y.attention_last.data(), n);
     queries.add_exact(x.attention_queries.data(), y.attention_queries.data(), n);
+    if (have_norms) norms.add(x.value_norms.data(), y.value_norms.data(), n);
   }
+  if (have_norms) result.datasets.push_back(norms.take(pair.name(), layer, "value_norms"));
   evicted.run = pair.name();
   evicted.layer = layer;
   evicted.dataset = "evicted_at";
@@ -291,6 +295,7 @@ void note_contents(const RecordingInfo& a, const RecordingInfo& b, RecordingDiff
   note("keys", a.keys, b.keys);
   note("queries", a.queries, b.queries);
   note("values", a.values, b.values);
+  note("norms of values", a.value_norms, b.value_norms);
   note("attention weights", a.attention, b.attention);
   note("learned sinks", a.sinks, b.sinks);
   note("layers' experts", !a.expert_layers.empty(), !b.expert_layers.empty());

@@ -288,8 +288,7 @@ std::string why_not(const RecordingInfo& info, const RunInfo& run, const analysi
   if (policy->slots().joint() || policy->slots().split == analysis::Slots::Split::kAdaKv)
     return fmt::format("{} weighed this head's rows with those of others", run.plan.name);
   if (policy->slots().weighs_values())
-    return fmt::format("{} weighed values by the model's output projection, which no recording holds",
-                       run.plan.name);
+    return fmt::format("{} weighed values by the model's output projection as well", run.plan.name);
   if (policy->head_file() == analysis::HeadFile::kFlags)
     return fmt::format("{} cuts the heads that a file of its own lists, which the recording only names",
                        run.plan.policy);

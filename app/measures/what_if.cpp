@@ -58,11 +58,10 @@ std::string what_if_refusal(const RecordingInfo& info, const std::string& policy
     const auto made = capture::policy_for(analysis::parse_policy(policy),
                                           static_cast<std::uint64_t>(info.provenance.seed), info);
     if (!replay::cuts_heads_alone(*made)) return "it looks at several heads together; replay it instead";
-    if (made->slots().weighs_values())
-      return "it weighs values by the model's output projection; capture with it";
     const auto needs = made->needs();
-    if (std::string refusal = replay::query_refusal(info, needs, info.layers); !refusal.empty())
-      return refusal;
+    for (std::string refusal : {replay::query_refusal(info, needs, info.layers),
+                                replay::value_norm_refusal(info, made->slots(), info.layers)})
+      if (!refusal.empty()) return refusal;
     if (needs.values && !info.values) return "it scores values, which were not recorded";
     if (needs.window > 0 && needs.window != recording::kRecordedWindow && !info.attention)
       return "it scores by attention weights, which were not recorded";
@@ -127,7 +126,7 @@ HeadTrace WhatIfRecording::trace(int run, int layer, int kv_head) const {
   }
   const int scored = replay::scored_layer(*info_, layer);
   const analysis::PolicyNeeds needs = policy_->needs();
-  replay::HeadSource source = replay::read_head_source(*base_, needs, full_, scored, kv_head);
+  replay::HeadSource source = replay::read_head_source(*base_, *policy_, full_, scored, kv_head);
   source.last_row_layer = replay::read_last_row_layer(*base_, needs, full_, scored);
   const recording::RunPlan& plan = info_->runs.back().plan;
   replay::HeadEvictions evictions = replay::replay_head(
@@ -137,6 +136,8 @@ HeadTrace WhatIfRecording::trace(int run, int layer, int kv_head) const {
   const auto n = static_cast<std::size_t>(info_->n_prompt());
   HeadTrace trace{std::move(evictions.evicted_at), std::move(evictions.evicted_margin),
                   std::vector<double>(n, 0), std::vector<std::int32_t>(n, 0), std::vector<float>(n, 0)};
+  if (info_->has_value_norms(layer)) trace.value_norms = base_->trace(full_, layer, kv_head).value_norms;
+  trace.value_norms.resize(std::min(trace.value_norms.size(), n));
   const std::lock_guard lock(mutex_);
   return traces_.insert_or_assign({layer, kv_head}, std::move(trace)).first->second;
 }

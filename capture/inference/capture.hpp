@@ -98,6 +98,7 @@ struct CaptureOptions {
   bool record_keys = true;
   bool record_queries = true;
   bool record_values = false;
+  bool record_value_norms = false;  // what `critical` weighs: for replays under it
   bool record_attention = false;
   bool record_logits = false;
   std::int64_t score_last = 32;

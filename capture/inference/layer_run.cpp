@@ -409,12 +409,15 @@ void LayerRun::count_queries(const Block& block) {
   arithmetic_->count_queries(block.projected, rotation_);
 }
 
-// What has not been weighed before, by the time that an eviction is due which looks at it.
-void LayerRun::weigh_values(const Block& block) {
+// What has not been weighed before, by the time that an eviction is due which looks at it, or every block
+// where it is recorded.
+void LayerRun::weigh_values(Block& block) {
   const auto asks = [&](const EvictionRule& rule) {
     return rule.policy != nullptr && rule.policy->slots().weighs_values() && rule.due(cache(), block.end());
   };
-  if (lender_ != nullptr || (!asks(plan_.eviction) && std::ranges::none_of(open_rules_, asks))) return;
+  const bool recorded = plan_.recording.layer && plan_.recording.value_norms;
+  if (lender_ != nullptr || (!recorded && !asks(plan_.eviction) && std::ranges::none_of(open_rules_, asks)))
+    return;
   const WorkTime::Span eviction(eviction_time_);
   KvCache& cache = arithmetic_->cache();
   for (int head = 0; head < cache.n_heads(); ++head) {
@@ -422,6 +425,8 @@ void LayerRun::weigh_values(const Block& block) {
     if (rows.size() > 0)
       cache.add_value_norms(head, transformer_.value_norms(*block.weights, plan_.layer, head,
                                                            arithmetic_->cached_values(head, rows)));
+    const auto of_block = cache.value_norms(head).last(recorded ? block.n() : 0);
+    block.record.value_norms.insert(block.record.value_norms.end(), of_block.begin(), of_block.end());
   }
 }
 

@@ -48,6 +48,7 @@ struct LayerRecording {
   bool keys = false;
   bool queries = false;
   bool values = false;
+  bool value_norms = false;  // where the layer has keys of its own
   bool attention = false;
   recording::RecordedHeads heads = {};
 };
@@ -187,7 +188,7 @@ class LayerRun {
   // How many of the block's last queries the policies want as they are.
   std::int64_t wanted_queries(const Block& block) const;
   void count_queries(const Block& block);
-  void weigh_values(const Block& block);
+  void weigh_values(Block& block);
   BlockStatistics statistics_of(Block& block) const;
   std::int64_t queries_in_recorded_window(const Block& block) const;
   void want_weights(Block& block, AttentionWants& wanted) const;

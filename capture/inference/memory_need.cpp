@@ -117,6 +117,9 @@ double recorded_bytes(const ModelConfig& config, const recording::RecordPlan& pl
   bytes += n * plan.experts_per_token * 8 * static_cast<double>(plan.expert_layers.size());
   // Attention received per query head, by position.
   bytes += n_all * config.n_heads * 8 * n_layers;
+  if (plan.value_norms)
+    bytes +=
+        static_cast<double>(run.max_tokens(plan.n_prompt())) * config.n_kv_heads * sizeof(double) * n_layers;
   if (plan.attention)
     bytes += n * most_heads * static_cast<double>(run.max_tokens(plan.n_prompt())) * 4 * (n_layers + 2);
   if (plan.logits) bytes += 8 * static_cast<double>(plan.score_last) * static_cast<double>(plan.vocab_size);
@@ -213,9 +216,6 @@ double looked_at_bytes(const ModelConfig& config, const recording::RunPlan& run,
   return bytes;
 }
 
-}  // namespace
-
-double moment_bytes(const ModelConfig& config) {
 // Where ATen's heads share a layer's memory, a block brings them side by side, as long as the longest: keys
 // and values for attention, and once more for the policy.
 double side_by_side_bytes(const ModelConfig& config, const recording::RunPlan& run, std::int64_t n_prompt,
@@ -242,6 +242,9 @@ double passing_bytes(const ModelConfig& config, const recording::RunPlan& run, s
                     arithmetic);
 }
 
+}  // namespace
+
+double moment_bytes(const ModelConfig& config) {
   double values = 0;
   for (int layer = 0; layer < config.n_layers; ++layer) {
     const double d = config.heads(layer).head_dim;
@@ -340,7 +343,8 @@ double disk_bytes(const recording::RecordPlan& plan) {
       const double of_keys = plan.holder(layer) == layer ? plan.n_row_kv_heads(layer) : 0;
       const double rows = (plan.keys ? of_keys : 0) + (plan.queries ? plan.n_row_heads(layer) : 0) +
                           (plan.values ? of_keys : 0);
-      bytes += n_tokens * (rows * head_dim * width + n_kv_heads * kStatisticsBytes);
+      const double of_token = kStatisticsBytes + (plan.has_value_norms(layer) ? 4 : 0);
+      bytes += n_tokens * (rows * head_dim * width + n_kv_heads * of_token);
       if (plan.attention) bytes += plan.n_row_heads(layer) * n_tokens * n_tokens * width;
       if (plan.sinks) bytes += model.n_heads * (8 * static_cast<double>(run.n_prompt_blocks) + 4);
     }

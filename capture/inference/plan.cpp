@@ -278,6 +278,7 @@ std::string configuration_json(const Model& model, const CaptureOptions& options
                     {"values", options.record_values},
                     {"attention", options.record_attention},
                     {"logits", options.record_logits}};
+  if (options.record_value_norms) json["record"]["value-norms"] = true;
   json["score_last"] = options.score_last;
   json["store"] = recording::store_name(options.store);
   json["compress"] = options.compress;
@@ -350,6 +351,7 @@ recording::RecordPlan plan_capture(const Model& model, const CaptureOptions& opt
   plan.keys = options.record_keys;
   plan.queries = options.record_queries;
   plan.values = options.record_values;
+  plan.value_norms = options.record_value_norms;
   plan.attention = options.record_attention;
   plan.logits = options.record_logits;
   plan.score_last = std::min(options.score_last, plan.n_prompt());

@@ -75,7 +75,8 @@ LayerPlan PolicyRun::layer_plan(int layer) const {
   layer_plan.cache_format = run_plan_.cache_format;
   layer_plan.lends_whole_prompt = plan.by_layers();
   const bool recorded = std::binary_search(plan.layers.begin(), plan.layers.end(), layer);
-  layer_plan.recording = {recorded, plan.keys, plan.queries, plan.values, plan.attention, plan.heads};
+  layer_plan.recording = {recorded,         plan.keys,      plan.queries, plan.values,
+                          plan.value_norms, plan.attention, plan.heads};
   return layer_plan;
 }
 

@@ -27,6 +27,7 @@ RecordPlan plan_of(const Recording& recording, const RecordingInfo& info) {
   plan.keys = info.keys;
   plan.queries = info.queries;
   plan.values = info.values;
+  plan.value_norms = info.value_norms;
   plan.attention = info.attention;
   for (const RunInfo& run : info.runs) plan.runs.push_back(run.plan);
   plan.score_last = 1;
@@ -64,6 +65,11 @@ class LayerSource {
     block.layer = layer_;
     if (!info_.has_keys(layer_)) return block;
     add_rows(about, block);
+    if (info_.has_value_norms(layer_))
+      for (const HeadTrace& trace : traces_) {
+        const auto first = trace.value_norms.begin() + about.start;
+        block.value_norms.insert(block.value_norms.end(), first, first + about.n_new);
+      }
     for (const HeadTrace& trace : traces_) block.evictions.push_back(evictions_of(trace, about));
     if (!about.prompt) return block;
     const bool last = about.start + about.n_new == info_.n_prompt();

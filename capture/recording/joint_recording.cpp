@@ -40,7 +40,7 @@ std::string difference(const RecordingInfo& info, const RecordingInfo& first) {
   if (info.all_layers() != first.all_layers() || info.layers != first.layers) return "it has other layers";
   if (info.heads != first.heads) return "it has rows of other heads";
   if (info.keys != first.keys || info.queries != first.queries || info.values != first.values ||
-      info.attention != first.attention)
+      info.value_norms != first.value_norms || info.attention != first.attention)
     return "other rows were recorded";
   return "";
 }

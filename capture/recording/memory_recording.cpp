@@ -117,6 +117,10 @@ void LiveLayer::add(const BlockRecord& record, const LayerBlock& block) {
   for (std::size_t h = 0; h < block.settled_keys.size(); ++h) replace_rows(keys[h], block.settled_keys[h]);
   append_rows(queries, block.queries, block.queries.size() / queries.size());
   append_rows(values, block.values, block.values.size() / values.size());
+  for (std::size_t h = 0; h < traces.size() && !block.value_norms.empty(); ++h) {
+    const auto first = block.value_norms.begin() + static_cast<std::ptrdiff_t>(h * record.n_new);
+    traces[h].value_norms.insert(traces[h].value_norms.end(), first, first + record.n_new);
+  }
   if (!block.attention_rows.empty()) attention_rows.push_back(block.attention_rows);
   for (HeadTrace& trace : traces) grow(trace, n_tokens);
   if (record.prompt)
@@ -224,6 +228,7 @@ void LiveRecording::begin(std::shared_ptr<const RecordPlan> plan) {
   info_.keys = plan_->keys;
   info_.queries = plan_->queries;
   info_.values = plan_->values;
+  info_.value_norms = plan_->value_norms;
   info_.attention = plan_->attention;
   runs_.clear();
   for (const RunPlan& run : plan_->runs) {

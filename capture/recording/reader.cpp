@@ -97,6 +97,9 @@ void find_contents(RecordingInfo& info, const Group& run) {
   info.keys = layer.has("keys");
   info.queries = layer.has("queries");
   info.values = layer.has("values");
+  info.value_norms = std::ranges::any_of(info.layers, [&](int with_keys) {
+    return run.open_group(layer_group_name(with_keys)).has("value_norms");
+  });
   info.attention = layer.has("attention");
 }
 
@@ -308,6 +311,8 @@ HeadTrace FileRecording::trace(int run, int layer, int kv_head) const {
   trace.attention_received = head_values<double>(run, layer, "attention_received", kv_head);
   trace.attention_queries = head_values<std::int32_t>(run, layer, "attention_queries", kv_head);
   trace.attention_last = head_values<float>(run, layer, "attention_last", kv_head);
+  if (info_->has_value_norms(layer))
+    trace.value_norms = head_values<float>(run, layer, "value_norms", kv_head);
   if (about.blocks_done < about.plan.n_prompt_blocks && about.blocks_done > 0)
     read_journal(run, layer, kv_head, trace);
   return trace;

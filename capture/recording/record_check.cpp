@@ -50,9 +50,10 @@ void check_attention(const HeadAttention& head, std::int64_t n_seen, bool last_b
 // Of a layer that has no keys nothing is recorded but its experts.
 void check_keyless(const LayerBlock& layer, const std::string& where) {
   const bool empty = layer.keys.empty() && layer.queries.empty() && layer.values.empty() &&
-                     layer.evictions.empty() && layer.attention.empty() && layer.attention_rows.empty() &&
-                     layer.entropy.empty() && layer.attention_sink.empty() && layer.sink_logits.empty() &&
-                     layer.attention_window.empty() && layer.gini.empty() && layer.top_share.empty();
+                     layer.value_norms.empty() && layer.evictions.empty() && layer.attention.empty() &&
+                     layer.attention_rows.empty() && layer.entropy.empty() && layer.attention_sink.empty() &&
+                     layer.sink_logits.empty() && layer.attention_window.empty() && layer.gini.empty() &&
+                     layer.top_share.empty();
   if (!empty) throw InvalidInput(where + ": rows or attention of a layer that has no keys");
 }
 
@@ -73,6 +74,9 @@ void check_layer(const RecordPlan& plan, const BlockRecord& record, const LayerB
   expect_size(layer.keys.size(), plan.keys ? n_kv_heads * row_values : 0, where, "key values");
   expect_size(layer.queries.size(), plan.queries ? n_heads * row_values : 0, where, "query values");
   expect_size(layer.values.size(), plan.values ? n_kv_heads * row_values : 0, where, "value values");
+  expect_size(layer.value_norms.size(),
+              plan.has_value_norms(layer.layer) ? std::int64_t{n_all_kv_heads} * record.n_new : 0, where,
+              "norms of values");
   expect_size(layer.attention_rows.size(), plan.attention ? n_heads * record.n_new * n_seen : 0, where,
               "attention weights");
   if (!layer.entropy.empty())

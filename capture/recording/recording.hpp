@@ -51,11 +51,13 @@ struct RecordingInfo {
   bool keys = false;
   bool queries = false;
   bool values = false;
+  bool value_norms = false;  // of all heads, in layers that have keys of their own
   bool attention = false;
   std::vector<RunInfo> runs;
 
   std::int64_t n_prompt() const { return prompt.size(); }
   bool has_keys(int layer) const { return !std::ranges::binary_search(keyless_layers, layer); }
+  bool has_value_norms(int layer) const { return value_norms && model.lender(layer) == layer; }
   std::vector<int> all_layers() const;  // with keys or without, ascending
   // KV heads of a layer whose rows are recorded, ascending; and of all layers with keys, those whose
   // statistics are, which are all, and those whose rows are.
@@ -87,6 +89,8 @@ struct HeadTrace {
   std::vector<double> attention_received;  // from prompt queries, mean over the group; 0 after the prompt
   std::vector<std::int32_t> attention_queries;
   std::vector<float> attention_last;  // from the last prompt query
+  // ‖W_O v‖₁ of the token's value, mean over the group's query heads; empty where it was not recorded.
+  std::vector<float> value_norms = {};
 };
 
 // Statistics of attention over a run's prompt in one layer. Empty where it was not recorded; NaN where the

@@ -53,7 +53,7 @@ void create_rows(Group& group, const std::string& name, const Shape& shape, Stor
   create_row_dataset(group, name, store, shape, overwritten({1, n_rows, shape[2]}));
 }
 
-void create_traces(Group& group, int n_kv_heads, hsize_t n_tokens) {
+void create_traces(Group& group, int n_kv_heads, hsize_t n_tokens, bool value_norms) {
   const Shape shape{size(n_kv_heads), n_tokens};
   const Shape chunk{1, std::min(n_tokens, kTraceChunk)};
   const auto create = [&](const char* name, ElementType type, double fill) {
@@ -64,6 +64,7 @@ void create_traces(Group& group, int n_kv_heads, hsize_t n_tokens) {
   create("attention_received", ElementType::kFloat64, 0);
   create("attention_queries", ElementType::kInt32, 0);
   create("attention_last", ElementType::kFloat32, 0);
+  if (value_norms) create("value_norms", ElementType::kFloat32, std::numeric_limits<double>::quiet_NaN());
 }
 
 // The journal of the attention sums, two slots by turns: see RunWriter.
@@ -132,7 +133,7 @@ void create_layer(Group& run, const RecordPlan& plan, const RunPlan& about, int 
   if (plan.keys) create_keys("keys");
   if (plan.queries) create_rows(group, "queries", {n_heads, n_tokens, size(head_dim)}, plan.store);
   if (plan.values) create_keys("values");
-  create_traces(group, n_kv_heads, n_tokens);
+  create_traces(group, n_kv_heads, n_tokens, plan.has_value_norms(layer));
   create_attention_statistics(group, plan, n_kv_heads, n_tokens);
   if (plan.sinks) create_sinks(group, plan, about.n_prompt_blocks);
   if (about.cache_format.quantises() && !about.replayed)
@@ -251,7 +252,7 @@ void cut_run(Group& run, const RecordPlan& plan, const RunExtent& extent) {
     cut(group, "queries", {n_heads, n_tokens, head_dim});
     cut(group, "attention", {n_heads, n_tokens, n_tokens});
     for (const char* name : {"evicted_at", "evicted_margin", "attention_received", "attention_queries",
-                             "attention_last", "attention_window"})
+                             "attention_last", "attention_window", "value_norms"})
       cut(group, name, {size(heads.n_kv_heads), n_tokens});
     for (const char* name : {"expert", "expert_weight"})
       cut(group, name, {n_tokens, size(plan.experts_per_token)});

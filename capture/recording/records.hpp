@@ -140,6 +140,7 @@ struct RecordPlan {
   bool keys = true;
   bool queries = true;
   bool values = false;
+  bool value_norms = false;  // of all heads, in layers that have keys of their own
   bool attention = false;
   bool logits = false;
   std::int64_t score_last = 32;  // M: how many of the last prompt positions keep their logits
@@ -159,6 +160,7 @@ struct RecordPlan {
   int n_row_heads(int layer) const { return n_row_kv_heads(layer) * model.group_size(layer); }
   // The recorded layer that holds this one's keys and values: the first of those that share them.
   int holder(int layer) const;
+  bool has_value_norms(int layer) const { return value_norms && model.lender(layer) == layer; }
   bool by_layers() const { return provenance.schedule == "layer"; }
   bool together() const { return provenance.schedule == "together"; }
   bool has_keys(int layer) const { return !std::ranges::binary_search(keyless_layers, layer); }
@@ -202,6 +204,8 @@ struct LayerBlock {
   std::vector<float> keys;     // (R_kv, n_new, head_dim), after RoPE; empty if not recorded
   std::vector<float> queries;  // (R, n_new, head_dim), after RoPE; empty if not recorded
   std::vector<float> values;   // (R_kv, n_new, head_dim); empty if not recorded
+  // (n_kv_heads, n_new) ‖W_O v‖₁, mean over the group: what `critical` weighs; empty if not recorded.
+  std::vector<float> value_norms;
   // Per recorded KV head, in place of what earlier blocks said; empty where there are none in any.
   std::vector<SettledKeys> settled_keys;
   std::vector<HeadEvictions> evictions;  // per KV head

@@ -200,6 +200,8 @@ void RunReader::check_layer(int layer, const Group& group) const {
   open_dataset(group, "attention_received", {ElementType::kFloat64}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "attention_queries", {ElementType::kInt32}, {n_kv_heads, n_tokens}, rows);
   open_dataset(group, "attention_last", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+  if (info_.has_value_norms(layer))
+    open_dataset(group, "value_norms", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
   if (group.has("sink_logit")) open_dataset(group, "sink_logit", {ElementType::kFloat32}, {n_heads});
   if (group.has("attention_sink"))
     open_dataset(group, "attention_sink", {ElementType::kFloat64},

@@ -107,6 +107,7 @@ RunWriter::Layer RunWriter::open_layer(int layer) const {
   if (plan_->keys && holds_keys) opened.keys = group.open_dataset("keys");
   if (plan_->queries) opened.queries = group.open_dataset("queries");
   if (plan_->values && holds_keys) opened.values = group.open_dataset("values");
+  if (plan_->has_value_norms(layer)) opened.value_norms = group.open_dataset("value_norms", kTraceCacheBytes);
   if (plan_->attention) opened.attention = group.open_dataset("attention");
   opened.evicted_at = group.open_dataset("evicted_at", kTraceCacheBytes);
   opened.evicted_margin = group.open_dataset("evicted_margin", kTraceCacheBytes);
@@ -185,6 +186,9 @@ void RunWriter::write_rows(const BlockRecord& record, Layer& layer, const LayerB
   write(layer.values, block.values, {n_kv_heads, n_new, head_dim});
   for (std::size_t head = 0; head < block.settled_keys.size() && layer.keys; ++head)
     write_settled(block.settled_keys[head], head, head_dim, layer);
+  if (layer.value_norms)
+    layer.value_norms->write(std::span<const float>(block.value_norms), {0, start},
+                             {size(plan_->model.heads(block.layer).n_kv_heads), n_new});
   if (layer.attention)
     layer.attention->write(std::span<const float>(block.attention_rows), {0, start, 0},
                            {n_heads, n_new, start + n_new});

@@ -73,7 +73,7 @@ class RunWriter {
 
  private:
   struct Layer {
-    std::optional<hdf5::Dataset> keys, queries, values, attention;
+    std::optional<hdf5::Dataset> keys, queries, values, value_norms, attention;
     hdf5::Dataset evicted_at, evicted_margin, attention_received, attention_queries, attention_last;
     hdf5::Dataset entropy, window, gini, top_share;
     std::optional<hdf5::Dataset> sink, sink_logit;

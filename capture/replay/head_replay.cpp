@@ -116,7 +116,8 @@ class HeadReplay {
     forced_.assign(positions_.size(), 0);
     policy_.score(input, scores_);
     policy_.force(input, cache_.budget, forced_);
-    return {scores_, forced_, positions_};
+    value_norms_ = gather(source_.value_norms, positions_);
+    return {scores_, forced_, positions_, value_norms_};
   }
 
   void evict(const analysis::Selection& selection) {
@@ -159,7 +160,7 @@ class HeadReplay {
   const ReplayedCache& cache_;
   HeadEvictions evictions_;
   std::vector<std::int32_t> positions_;  // of the rows that are present, ascending
-  std::vector<double> scores_;
+  std::vector<double> scores_, value_norms_;
   std::vector<std::uint8_t> forced_;
   RowMatrixD window_queries_, window_weights_;
   std::vector<analysis::QueryMoments> moments_;  // per query head, of all queries so far
@@ -286,6 +287,18 @@ struct Place {
   int run, layer, kv_head;
 };
 
+// Of the prompt's tokens.
+std::vector<double> value_norms(const Recording& recording, const analysis::Policy& policy, const Place& at) {
+  const auto info = recording.info();
+  if (const std::string refusal = value_norm_refusal(*info, policy.slots(), {&at.layer, 1}); !refusal.empty())
+    throw FileError(fmt::format("{}: {}", info->source, refusal));
+  const std::vector<float> norms =
+      first(recording.trace(at.run, at.layer, at.kv_head).value_norms, info->n_prompt());
+  check_finite(RowMatrixF::Map(norms.data(), 1, std::ssize(norms)), "value_norms", *info, at.run, at.layer,
+               at.kv_head);
+  return {norms.begin(), norms.end()};
+}
+
 // Queries of the head's group, as they were recorded, and before they turned.
 void add_queries(HeadSource& source, const Recording& recording, const PolicyNeeds& needs, const Place& at) {
   const auto info = recording.info();
@@ -318,16 +331,37 @@ int scored_layer(const RecordingInfo& info, int layer) {
   return std::ranges::binary_search(info.layers, lender) ? lender : layer;
 }
 
+namespace {
+
+// What decides about a layer's keys is that of its lender; empty where these lenders were recorded.
+std::string lender_refusal(const RecordingInfo& info, std::span<const int> layers, const char* what) {
+  for (const int layer : layers)
+    if (const int lender = info.model.lender(layer); scored_layer(info, layer) != lender)
+      return fmt::format(
+          "layer {} borrows the keys of layer {}, whose {} decide about them and were not recorded; "
+          "capture with that layer",
+          layer, lender, what);
+  return "";
+}
+
+}  // namespace
+
+std::string value_norm_refusal(const RecordingInfo& info, const analysis::Slots& slots,
+                               std::span<const int> layers) {
+  if (!slots.weighs_values()) return "";
+  if (!info.value_norms)
+    return "it weighs values by the model's output projection (critical), and what that makes of them was "
+           "not "
+           "recorded; capture with --record keys,value-norms, or take critical=off";
+  return lender_refusal(info, layers, "values");
+}
+
 std::string query_refusal(const RecordingInfo& info, const PolicyNeeds& needs, std::span<const int> layers) {
   if (!needs.queries() && !needs.rotation) return "";
   if (needs.queries() && !info.queries)
     return "it looks at queries, and none were recorded; capture with --record keys,queries";
-  for (const int layer : layers)
-    if (const int lender = info.model.lender(layer); needs.queries() && scored_layer(info, layer) != lender)
-      return fmt::format(
-          "layer {} borrows the keys of layer {}, whose queries decide about them and were not recorded; "
-          "capture with that layer",
-          layer, lender);
+  if (needs.queries())
+    if (std::string refusal = lender_refusal(info, layers, "queries"); !refusal.empty()) return refusal;
   try {
     capture::recorded_config(info, layers);
   } catch (const FileError& error) {
@@ -353,9 +387,10 @@ std::vector<float> read_last_row_layer(const Recording& recording, const PolicyN
   return as_float(sum / n_kv_heads);
 }
 
-HeadSource read_head_source(const Recording& recording, const PolicyNeeds& needs, int run, int layer,
+HeadSource read_head_source(const Recording& recording, const analysis::Policy& policy, int run, int layer,
                             int kv_head) {
   const auto info = recording.info();
+  const PolicyNeeds needs = policy.needs();
   const std::int64_t n_prompt = info->n_prompt();
   HeadSource source;
   source.keys = recording.keys(run, layer, kv_head, 0, n_prompt);
@@ -372,6 +407,8 @@ HeadSource read_head_source(const Recording& recording, const PolicyNeeds& needs
       source.attention_queries = first(std::move(trace.attention_queries), n_prompt);
     }
   }
+  if (policy.slots().weighs_values())
+    source.value_norms = value_norms(recording, policy, {run, layer, kv_head});
   if (needs.window > 0) source.window_sums = window_sums(recording, *info, needs.window, run, layer, kv_head);
   if (needs.queries() || needs.rotation) add_queries(source, recording, needs, {run, layer, kv_head});
   return source;

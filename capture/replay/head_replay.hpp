@@ -9,6 +9,7 @@
 #include "analysis/attention_rules.hpp"
 #include "analysis/matrix_view.hpp"
 #include "analysis/policies/policy.hpp"
+#include "analysis/policies/slots.hpp"
 #include "analysis/policies/unrotated.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -26,6 +27,7 @@ struct HeadSource {
   std::vector<double> attention_received;       // sum over all prompt queries, mean over the group
   std::vector<std::int32_t> attention_queries;  // how many of them could see the row
   std::vector<float> window_sums;               // sum over the last w prompt queries, mean over the group
+  std::vector<double> value_norms = {};         // ‖W_O v‖₁, mean over the group, where values weigh
   // Per query head of the group (n_prompt, head_dim), after RoPE and before; and how each one attends.
   std::vector<RowMatrixF> queries = {}, unrotated_queries = {};
   std::vector<analysis::AttentionRules> rules = {};
@@ -41,6 +43,10 @@ std::string oracle_statistic(const analysis::PolicyNeeds& needs);
 std::string query_refusal(const recording::RecordingInfo& info, const analysis::PolicyNeeds& needs,
                           std::span<const int> layers);
 
+// Likewise why values of these layers cannot weigh as a policy wants.
+std::string value_norm_refusal(const recording::RecordingInfo& info, const analysis::Slots& slots,
+                               std::span<const int> layers);
+
 // The layer by whose queries the rows of a layer are scored: the one whose keys it borrows, if that was
 // recorded, or itself.
 int scored_layer(const recording::RecordingInfo& info, int layer);
@@ -49,11 +55,11 @@ int scored_layer(const recording::RecordingInfo& info, int layer);
 std::vector<float> read_last_row_layer(const recording::Recording& recording,
                                        const analysis::PolicyNeeds& needs, int run, int layer);
 
-// Reads what `needs` names of one head of a run that kept everything. `last_row_layer` stays empty.
+// Reads what a policy looks at of one head of a run that kept everything. `last_row_layer` stays empty.
 //   throws FileError as the recording does, on numbers that are not finite, naming the place, and with what
-//   query_refusal says
-HeadSource read_head_source(const recording::Recording& recording, const analysis::PolicyNeeds& needs,
-                            int run, int layer, int kv_head);
+//   query_refusal and value_norm_refusal say
+HeadSource read_head_source(const recording::Recording& recording, const analysis::Policy& policy, int run,
+                            int layer, int kv_head);
 
 // What became of every prompt token of one KV head, as a recording says it.
 struct HeadEvictions {

@@ -83,7 +83,7 @@ class Replay {
                               capture::recorded_rules(*info_, layer).window};
     const auto after_block = [&](std::int64_t n_rows) { add_rows(n_rows, progress_name(run, layer)); };
     const auto read = [&](int kv_head) {
-      HeadSource source = read_head_source(recording_, needs, plan_.source_run, layer, kv_head);
+      HeadSource source = read_head_source(recording_, policy, plan_.source_run, layer, kv_head);
       source.last_row_layer = last_row_layer;
       return source;
     };
@@ -194,8 +194,9 @@ std::vector<int> choose_layers(const RecordingInfo& info, std::vector<int> wante
   return wanted;
 }
 
-void check_contents(const ReplayPlan& plan, const RecordingInfo& info, const std::string& policy,
-                    const analysis::PolicyNeeds& needs) {
+void check_contents(const ReplayPlan& plan, const RecordingInfo& info, const analysis::Policy& scorer,
+                    const std::string& policy) {
+  const analysis::PolicyNeeds needs = scorer.needs();
   if (!info.keys)
     throw FileError(info.source +
                     ": keys were not recorded, and a replay scores keys; capture with --record keys");
@@ -215,8 +216,9 @@ void check_contents(const ReplayPlan& plan, const RecordingInfo& info, const std
                     "were not recorded (their sums over the last {} always are); capture with --record "
                     "keys,queries,attention",
                     info.source, policy, needs.window, recording::kRecordedWindow));
-  if (const std::string refusal = query_refusal(info, needs, plan.layers); !refusal.empty())
-    throw FileError(fmt::format("{}: policy {}: {}", info.source, policy, refusal));
+  for (const std::string& refusal :
+       {query_refusal(info, needs, plan.layers), value_norm_refusal(info, scorer.slots(), plan.layers)})
+    if (!refusal.empty()) throw FileError(fmt::format("{}: policy {}: {}", info.source, policy, refusal));
 }
 
 void check_options(const ReplayOptions& options) {
@@ -239,11 +241,6 @@ void check_slots(const analysis::PolicySpec& spec, const analysis::Policy& polic
         "capture with it, or take {}",
         spec.name, given, instead));
   }
-  if (slots.weighs_values())
-    throw UsageError(fmt::format(
-        "replay: policy {}: critical={} weighs values by the model's output projection, which no recording "
-        "holds; capture with it, or take critical=off",
-        spec.name, spec.options.at("critical")));
   if (policy.head_file() == analysis::HeadFile::kFlags && !cuts_heads_alone(policy))
     throw UsageError(fmt::format(
         "replay: policy {}: heads that keep everything share neither rows nor a budget with others; expected "
@@ -274,7 +271,7 @@ void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions&
     if (spec.name == "none") continue;
     const auto policy = capture::policy_for(spec, options.seed, info);
     const auto needs = policy->needs();
-    check_contents(plan, info, spec.name, needs);
+    check_contents(plan, info, *policy, spec.name);
     plan.scores_queries |= needs.queries();
     check_slots(spec, *policy, options.budget.rows_for(info.n_prompt()));
     auto parameters = analysis::with_defaults(spec, options.seed).options;

@@ -57,8 +57,9 @@ struct ReplayPlan {
 //   throws UsageError on options that cannot be: an unknown run, policy or layer, no budget, no policy, or a
 //   run that evicted
 //   throws FileError where the recording holds too little: a prompt not read to its end, no keys, no values
-//   for a policy that scores them, no attention weights for one that sums over a window of queries, and for
-//   one that looks at queries none of them or a model that is not known
+//   for a policy that scores them, no norms of values for one that weighs them, no attention weights for one
+//   that sums over a window of queries, and for one that looks at queries none of them or a model that is not
+//   known
 ReplayPlan plan_replay(const Source& source, const ReplayOptions& options);
 
 // What a replayed run left of the prompt in one head.

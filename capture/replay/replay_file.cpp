@@ -180,7 +180,7 @@ class Layout {
     const bool shared = run_.n_tokens == info_->n_prompt();
     const std::string owner = shared ? run_.plan.name : plan_.runs.front().name;
     const Group from = source_layer(layer);
-    for (const char* name : {"keys", "queries", "values"}) {
+    for (const char* name : {"keys", "queries", "values", "value_norms"}) {
       if (!from.has(name)) continue;
       const Group owned =
           runs_.open_group(owner).open_group(recording::layer_group_name(holder_of(name, layer)));

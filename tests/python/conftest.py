@@ -82,7 +82,7 @@ def tiny(capture: Capture, tmp_path_factory: pytest.TempPathFactory) -> Callable
 def needle_path(capture: Capture) -> Path:
     """Four policies on a thousand tokens, with generation."""
     policies = [option for name in ("none", "keydiff", "sink", "snapkv") for option in ("--policy", name)]
-    recorded = ("--record", "keys,queries,values,logits")
+    recorded = ("--record", "keys,queries,values,value-norms,logits")
     return capture("needle", *policies, "--budget", 256, "--block", 64, "--generate", 12, *recorded)
 
 

@@ -36,7 +36,7 @@ def test_every_array_is_what_the_file_holds(needle, needle_path):
         for run in needle:
             for layer in run:
                 group = file[f"entry/runs/{run.name}/layer_{layer.index:02}"]
-                assert {"keys", "queries", "values", "evicted_at", "attention_entropy"} < set(layer.names)
+                assert {"keys", "queries", "values", "value_norms", "evicted_at", "attention_entropy"} < set(layer.names)
                 for name in layer.names:
                     found, expected = layer.read(name), group[name][:]
                     if name == "attention_entropy":  # of the prompt's queries; those of generated tokens are not known

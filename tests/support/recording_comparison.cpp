@@ -85,6 +85,7 @@ void expect_same_info(const RecordingInfo& expected, const RecordingInfo& found)
   EXPECT_EQ(expected.keys, found.keys);
   EXPECT_EQ(expected.queries, found.queries);
   EXPECT_EQ(expected.values, found.values);
+  EXPECT_EQ(expected.value_norms, found.value_norms);
   EXPECT_EQ(expected.attention, found.attention);
   ASSERT_EQ(expected.runs.size(), found.runs.size());
   for (std::size_t i = 0; i < expected.runs.size(); ++i) expect_same_run(expected.runs[i], found.runs[i]);
@@ -96,6 +97,7 @@ void expect_same_trace(const HeadTrace& expected, const HeadTrace& found, const 
   expect_same_values(expected.attention_received, found.attention_received, what + " attention_received");
   expect_same_values(expected.attention_queries, found.attention_queries, what + " attention_queries");
   expect_same_values(expected.attention_last, found.attention_last, what + " attention_last");
+  expect_same_values(expected.value_norms, found.value_norms, what + " value_norms");
 }
 
 void expect_same_layer(const Recording& expected, const Recording& found, const RecordingInfo& info, int run,

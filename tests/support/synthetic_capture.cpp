@@ -49,7 +49,7 @@ SyntheticOptions sinks_and_experts() {
   options.layers = {0, 1, 2};
   options.keyless = {1};
   options.experts = {1, 2};
-  options.sinks = true;
+  options.sinks = options.value_norms = true;
   return options;
 }
 
@@ -74,6 +74,7 @@ SyntheticCapture::SyntheticCapture(const SyntheticOptions& options) : options_(o
   plan->layers = options.layers;
   plan->heads.kv_heads = options.heads;
   plan->values = options.values;
+  plan->value_norms = options.value_norms;
   plan->attention = options.attention;
   plan->logits = options.logits;
   plan->score_last = 5;
@@ -149,6 +150,9 @@ LayerBlock SyntheticCapture::layer_block(int run, int block, int layer, std::int
   made.keys = rows(1, run, layer, kv_heads, options.head_dim, start, n_new);
   made.queries = rows(2, run, layer, heads, options.head_dim, start, n_new);
   if (options.values) made.values = rows(3, run, layer, kv_heads, options.head_dim, start, n_new);
+  for (int h = 0; h < options.n_kv_heads && options.value_norms; ++h)
+    for (std::int32_t i = start; i < start + n_new; ++i)
+      made.value_norms.push_back(number({14, run, layer, h, i}) + 1);
   for (int h = 0; h < options.n_kv_heads; ++h) {
     HeadEvictions& head = made.evictions.emplace_back();
     head.position = evicted(run, block, layer, h);

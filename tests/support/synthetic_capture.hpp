@@ -22,6 +22,7 @@ struct SyntheticOptions {
   std::int64_t max_generated = 6;
   std::int64_t n_generated = 4;  // of the second run: it meets an end-of-text token
   bool values = true;
+  bool value_norms = false;
   bool attention = true;
   bool logits = true;
   StoreType store = StoreType::kFloat32;
@@ -32,7 +33,8 @@ struct SyntheticOptions {
   std::vector<int> experts = {};  // layers with 8 experts, of which each token goes to 2
 };
 
-// Every query head has a learned sink, layer 1 has no keys, and it and layer 2 have experts.
+// Every query head has a learned sink, layer 1 has no keys, it and layer 2 have experts, and values have
+// norms.
 SyntheticOptions sinks_and_experts();
 
 class SyntheticCapture {

@@ -51,6 +51,7 @@ DATASETS: dict[str, Spec] = {
     "keys": Spec(("kv_head", "token", "dim"), "f", "keys after RoPE", True),
     "queries": Spec(("query_head", "token", "dim"), "f", "queries after RoPE", True),
     "values": Spec(("kv_head", "token", "dim"), "f", "values", True),
+    "value_norms": Spec(_KV_TOKENS, "f", "1-norm of the output projection of the value, mean over the group"),
     "evicted_at": Spec(_KV_TOKENS, "iu", "block at whose end the row was evicted, -1: never"),
     "evicted_margin": Spec(_KV_TOKENS, "f", "lowest score kept without force, minus the row's own"),
     "attention_received": Spec(_KV_TOKENS, "f", "sum of prompt queries' weights, mean over the group"),

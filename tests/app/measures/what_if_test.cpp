@@ -22,7 +22,7 @@ class WhatIfTest : public ::testing::Test {
  protected:
   void SetUp() override {
     capture::CaptureOptions options = test::full_cache_options();
-    options.record_attention = true;
+    options.record_attention = options.record_value_norms = true;
     source_ = test::capture_to(folder_.file("none.h5"), options);
     base_ = recording::open_recording(source_);
   }
@@ -33,8 +33,9 @@ class WhatIfTest : public ::testing::Test {
 };
 
 TEST_F(WhatIfTest, IsWhatAReplayWrites) {
-  const std::vector<std::string> policies{"keydiff", "keydiff:recent=0.2", "sink",      "snapkv", "h2o",
-                                          "cur",     "expected",           "compactor", "rkv"};
+  const std::vector<std::string> policies{
+      "keydiff", "keydiff:recent=0.2", "sink",      "snapkv", "h2o",
+      "cur",     "expected",           "compactor", "rkv",    "keydiff:critical=shift"};
   const auto replayed = test::replay_to(folder_.file("replayed.h5"), source_, test::replay_options(policies));
   for (std::size_t i = 0; i < policies.size(); ++i) {
     ASSERT_THAT(what_if_refusal(*base_->info(), policies[i]), IsEmpty());
@@ -51,6 +52,7 @@ TEST_F(WhatIfTest, IsWhatAReplayWrites) {
         const auto trace = asked.trace(asked.run(), layer, head);
         EXPECT_EQ(trace.evicted_at, replayed->trace(static_cast<int>(i) + 1, layer, head).evicted_at)
             << policies[i] << " layer " << layer;
+        EXPECT_EQ(trace.value_norms, base_->trace(0, layer, head).value_norms);
         EXPECT_EQ(asked.keys(asked.run(), layer, head, 0, 50), base_->keys(0, layer, head, 0, 50));
       }
   }
@@ -74,6 +76,8 @@ TEST_F(WhatIfTest, SaysWhyItCannotBeAsked) {
   info.values = false;
   EXPECT_THAT(what_if_refusal(info, "cur"), HasSubstr("values, which were not recorded"));
   EXPECT_THAT(what_if_refusal(info, "rkv"), IsEmpty());
+  info.value_norms = false;
+  EXPECT_THAT(what_if_refusal(info, "rkv:critical=on"), HasSubstr("--record keys,value-norms"));
   info.queries = false;
   EXPECT_THAT(what_if_refusal(info, "rkv"), HasSubstr("queries, and none were recorded"));
   info.runs[0].plan.policy = "sink";

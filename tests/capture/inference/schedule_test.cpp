@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -205,6 +206,42 @@ TEST_P(Schedule, HeadsThatAreDealtRowsTakeNoMoreMemoryThanHeadsOfNRows) {
       EXPECT_EQ(std::reduce(held.begin(), held.end()), 8 * 75) << policy;
       EXPECT_GE(std::ranges::max(held), std::ranges::min(held) + 10) << policy;
     }
+  }
+}
+
+// Beside plain loops over recorded values and the columns of W_O that a query head's output meets; of every
+// token, fed back or not, whatever becomes of its row.
+TEST_P(Schedule, RecordedNormsAreThoseOfTheOutputProjection) {
+  options_.policies = test::policies({"none", "keydiff:critical=on"});
+  options_.budget = 12;
+  options_.block_size = 9;
+  options_.record_values = options_.record_value_norms = true;
+  const auto run = test::run_in_memory(*model_, options_);
+  EXPECT_TRUE(run.recording->info()->value_norms);
+  for (int layer = 0; layer < 2; ++layer) {
+    const auto& stored =
+        folder_.tensors.at("model.layers." + std::to_string(layer) + ".self_attn.o_proj.weight");
+    ASSERT_EQ(stored.dtype, "F32");
+    std::vector<float> projection(stored.bytes.size() / sizeof(float));
+    std::memcpy(projection.data(), stored.bytes.data(), stored.bytes.size());
+    const std::int64_t d = 8, wide = 4 * d, hidden = std::ssize(projection) / wide;
+    for (int of = 0; of < 2; ++of)
+      for (int head = 0; head < 2; ++head) {
+        const RowMatrixF values = run.recording->values(of, layer, head);
+        const auto norms = run.recording->trace(of, layer, head).value_norms;
+        ASSERT_EQ(std::ssize(norms), values.rows());
+        for (Eigen::Index token = 0; token < values.rows(); ++token) {
+          double sum = 0;
+          for (int query = 2 * head; query < 2 * head + 2; ++query)
+            for (std::int64_t out = 0; out < hidden; ++out) {
+              double element = 0;
+              for (std::int64_t i = 0; i < d; ++i)
+                element += double{projection[out * wide + query * d + i]} * values(token, i);
+              sum += std::abs(element);
+            }
+          EXPECT_NEAR(norms[token], sum / 2, 1e-5 * sum) << layer << " " << head << " " << token;
+        }
+      }
   }
 }
 

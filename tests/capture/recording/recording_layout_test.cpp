@@ -150,9 +150,11 @@ TEST_F(Layout, HasTheDatasetsOfTheContract) {
 TEST_F(Layout, NamesTheHeadsWhoseRowsItHas) {
   SyntheticOptions options;
   options.heads = {1};
+  options.value_norms = true;
   record(options);
   const std::string layer = "/entry/runs/keydiff/layer_02/";
   expect_dataset(layer + "kv_heads", H5T_STD_I32LE, {1});
+  expect_dataset(layer + "value_norms", H5T_IEEE_F32LE, {2, 53});
   expect_dataset(layer + "keys", H5T_IEEE_F32LE, {1, 53, 8});
   expect_dataset(layer + "queries", H5T_IEEE_F32LE, {2, 53, 8});
   expect_dataset(layer + "values", H5T_IEEE_F32LE, {1, 53, 8});
@@ -162,9 +164,11 @@ TEST_F(Layout, NamesTheHeadsWhoseRowsItHas) {
   expect_dataset(layer + "attention_entropy", H5T_IEEE_F32LE, {4, 50});
 }
 
-TEST_F(Layout, NamesNoHeadsWhereAllAreThere) {
+TEST_F(Layout, NamesNoHeadsWhereAllAreThereAndHasNothingUnasked) {
   record();
-  EXPECT_EQ(H5Lexists(file_, "/entry/runs/keydiff/layer_02/kv_heads", H5P_DEFAULT), 0);
+  for (const char* name : {"kv_heads", "value_norms"})
+    EXPECT_EQ(H5Lexists(file_, ("/entry/runs/keydiff/layer_02/" + std::string(name)).c_str(), H5P_DEFAULT),
+              0);
 }
 
 TEST_F(Layout, SaysWhatRowsWereRoundedTo) {

@@ -81,11 +81,16 @@ TEST_F(ReplayPlanTest, ALayerThatBorrowsKeysLosesWhatItsLenderLoses) {
       capture::Model::load(test::inference_golden("tiny_gemma4"), {.dtype = capture::DType::kFloat32});
   capture::CaptureOptions options = test::full_cache_options();
   options.prompt_ids = test::random_ids(50, model->config().vocab_size);
-  options.record_values = true;
+  options.record_values = options.record_value_norms = true;
   const auto source = test::capture_to(folder_.file("source.h5"), options, *model);
-  const auto replayed =
-      test::replay_to(folder_.file("replayed.h5"), source,
-                      test::replay_options({"random", "h2o", "keydiff", "rkv", "expected"}));
+  const auto replayed = test::replay_to(
+      folder_.file("replayed.h5"), source,
+      test::replay_options({"random", "h2o", "keydiff", "rkv", "expected", "keydiff:critical=on"}));
+  options.layers = {1, 4};
+  const auto borrower = test::capture_to(folder_.file("borrower.h5"), options, *model);
+  EXPECT_THAT(
+      message_of<FileError>([&] { plan(borrower, test::replay_options({"keydiff:critical=on"})); }),
+      HasSubstr("layer 4 borrows the keys of layer 2, whose values decide about them and were not recorded"));
   const auto info = replayed->info();
   EXPECT_EQ(info->model.layer_lenders, (std::vector{0, 1, 2, 3, 2, 3}));
   for (int run = 0; run < std::ssize(info->runs); ++run)
@@ -159,8 +164,7 @@ TEST_F(ReplayPlanTest, RefusesOptionsThatCannotBe) {
               HasSubstr("--policy"));
   EXPECT_THAT(refused([](auto& options) { options.layers = {2}; }),
               AllOf(HasSubstr("--layers: layer 2 was not recorded"), HasSubstr("0, 1")));
-  for (const char* text :
-       {"keydiff:granularity=model", "keydiff:split=pyramid", "keydiff:split=cake", "keydiff:critical=on"})
+  for (const char* text : {"keydiff:granularity=model", "keydiff:split=pyramid", "keydiff:split=cake"})
     EXPECT_THAT(refused([&](auto& options) { options.policies = test::policies({text}); }),
                 HasSubstr("capture with it"))
         << text;
@@ -191,6 +195,8 @@ TEST_F(ReplayPlanTest, RefusesWhatWasNotRecorded) {
   };
   EXPECT_THAT(refused("cur"), AllOf(HasSubstr("captured.h5"), HasSubstr("values"), HasSubstr("--record")));
   EXPECT_THAT(refused("snapkv:window=20"), AllOf(HasSubstr("attention"), HasSubstr("--record")));
+  for (const char* text : {"keydiff:critical=on", "sink:critical=shift,split=adakv"})
+    EXPECT_THAT(refused(text), AllOf(HasSubstr("output projection"), HasSubstr("--record keys,value-norms")));
   options.record_keys = false;
   const std::string keyless = test::capture_to(folder_.file("keyless.h5"), options);
   EXPECT_THAT(message_of<FileError>([&] { plan(keyless, test::replay_options({"sink"})); }),
@@ -303,7 +309,7 @@ void expect_same_run(const Recording& a, const Recording& b) {
 
 TEST_F(ReplayFileTest, HoldsTheSourceRunAndRowsThatLieThereOnce) {
   capture::CaptureOptions options = test::full_cache_options();
-  options.record_attention = options.record_logits = true;
+  options.record_attention = options.record_logits = options.record_value_norms = true;
   const std::string source = captured(options);
   const auto replayed = test::replay_to(out(), source, test::replay_options({"keydiff", "sink"}));
   const auto info = replayed->info();
@@ -311,7 +317,7 @@ TEST_F(ReplayFileTest, HoldsTheSourceRunAndRowsThatLieThereOnce) {
   EXPECT_TRUE(info->attention);
   expect_same_run(*recording::open_recording(source), *replayed);
   for (const int run : {1, 2}) expect_same_rows(*replayed, 0, *replayed, run, -1);
-  for (const char* name : {"keys", "queries", "values"}) {
+  for (const char* name : {"keys", "queries", "values", "value_norms"}) {
     EXPECT_EQ(identity("keydiff", name), identity("none", name));
     EXPECT_EQ(identity("sink", name), identity("none", name));
   }
