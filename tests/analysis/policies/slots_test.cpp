@@ -351,7 +351,7 @@ TEST(Slots, AdaKvMarginsAreAgainstTheWorstFloorWhereNothingElseStays) {
 TEST(Slots, KeepOnePageWhereTheBudgetIsOne) {
   const Slots pages = slots_of("granularity=page:16");
   for (const auto& [budget, most] : {std::pair{1, 16}, {16, 16}, {31, 16}, {32, 32}})
-    EXPECT_EQ(pages.most_rows(budget, 4), most) << budget;
+    EXPECT_EQ(pages.most_rows(budget), most) << budget;
 }
 
 TEST(Slots, APageThatIsBeingFilledStays) {
