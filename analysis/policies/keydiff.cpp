@@ -104,19 +104,34 @@ namespace {
 
 class Manifold : public Policy {
  public:
+  explicit Manifold(Eigen::Index window) : window_(window) {}
+
+  // Windows follow one another from the first row that is there; the last may be short.
   void score(const PolicyInput& input, std::span<double> scores) const override {
-    const Eigen::VectorXd mean = mean_row(input.keys);
-    for (std::size_t i = 0; i < scores.size(); ++i)
-      scores[i] = (input.keys.row(static_cast<Eigen::Index>(i)).cast<double>().transpose() - mean).norm();
+    const Eigen::Index n = input.keys.rows(), size = window_ == 0 ? n : window_;
+    for (Eigen::Index first = 0; first < n; first += size) {
+      const MatrixView keys = input.keys.middleRows(first, std::min(size, n - first));
+      const Eigen::VectorXd mean = mean_row(keys);
+      for (Eigen::Index row = 0; row < keys.rows(); ++row)
+        scores[first + row] = (keys.row(row).cast<double>().transpose() - mean).norm();
+    }
   }
+
+ private:
+  Eigen::Index window_;
 };
 
-std::unique_ptr<Policy> make_manifold(const PolicySpec&) { return std::make_unique<Manifold>(); }
+std::unique_ptr<Policy> make_manifold(const PolicySpec& spec) {
+  return std::make_unique<Manifold>(static_cast<Eigen::Index>(read_whole_number(spec, "window", 0, 1 << 16)));
+}
 
 }  // namespace
 
 PolicyDefinition manifold_definition() {
-  return {"manifold", "keys furthest from the mean key stay (ManifoldKV)", {}, make_manifold};
+  return {"manifold",
+          "keys furthest from the mean key stay (ManifoldKV)",
+          {{"window", "0…65536", "0"}},
+          make_manifold};
 }
 
 }  // namespace keyscope::analysis

@@ -76,8 +76,10 @@ std::int64_t round_half_up(double fraction, std::int64_t whole);
 // A key or anchor of norm zero has cosine 0: it scores 0, above keys that point along the anchor.
 PolicyDefinition keydiff_definition();
 
-// ManifoldKV: the keys furthest from the mean key stay.
+// ManifoldKV (arXiv 2602.08343): the keys furthest from the mean key stay.
 //   score: ‖k - k̄‖; what `keydiff:metric=euclidean` scores, under the name it is compared by
+//   window=w   k̄ is the mean of the w consecutive rows that hold the row, counted from the first row
+//              present; 0: of all rows. The paper's WindowedManifoldKV has w = 4096
 PolicyDefinition manifold_definition();
 
 // The keys that the others span least stay.

@@ -101,10 +101,21 @@ class KeyDiff final : public TensorPolicy {
 
 class Manifold final : public TensorPolicy {
  public:
+  explicit Manifold(const PolicySpec& spec) : window_(static_cast<int64_t>(whole_number(spec, "window"))) {}
+
   at::Tensor score(const TensorPolicyInput& input) const override {
+    const int64_t n = input.n_rows(), size = window_ == 0 ? n : window_, n_whole = n / size * size;
     const at::Tensor keys = doubles(input.keys);
-    return (keys - keys.mean(1, true)).norm(2, {2});
+    const at::Tensor windows = keys.narrow(1, 0, n_whole).unflatten(1, {n_whole / size, size});
+    const at::Tensor scores = distances(windows).flatten(1);
+    return n_whole == n ? scores : at::cat({scores, distances(keys.narrow(1, n_whole, n - n_whole))}, 1);
   }
+
+ private:
+  // Of rows (…, n, d) from their mean: (…, n).
+  static at::Tensor distances(const at::Tensor& rows) { return (rows - rows.mean(-2, true)).norm(2, {-1}); }
+
+  int64_t window_;
 };
 
 class L2Norm final : public TensorPolicy {

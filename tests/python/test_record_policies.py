@@ -25,7 +25,7 @@ BUDGET, BLOCK = 100, 64
 BY_KEYS = [
     "keydiff", "keydiff:anchor=normalized-mean", "keydiff:anchor=median", "keydiff:anchor=pairwise",
     "keydiff:metric=dot", "keydiff:metric=euclidean", "keydiff:recent=0.125", "sink", "sink:first=0", "l2norm",
-    "l2norm:skip=1", "random:seed=5", "manifold", "leverage", "logdet", "logdet:ridge=0.01", "cur", "cur:window=8,sinks=2",
+    "l2norm:skip=1", "random:seed=5", "manifold", "manifold:window=48", "leverage", "logdet", "logdet:ridge=0.01", "cur", "cur:window=8,sinks=2",
 ]  # fmt: skip
 
 

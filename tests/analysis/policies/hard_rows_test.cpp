@@ -164,6 +164,7 @@ const std::vector<std::string>& variants_of(const std::string& name) {
         "keydiff:metric=dot", "keydiff:metric=euclidean,recent=0.5"}},
       {"tova", {"tova", "tova:heads=all"}},
       {"h2o", {"h2o", "h2o:recent=0.5,normalize=1"}},
+      {"manifold", {"manifold", "manifold:window=4"}},
       {"cur", {"cur", "cur:window=4,sinks=2"}},
       {"lagkv", {"lagkv:sinks=1,lag=2", "lagkv:sinks=0,lag=1"}},
       {"triattention", {"triattention", "triattention:group=mean"}},

@@ -194,8 +194,8 @@ TEST(Scorers, AreThoseOfNumPy) {
   }
   for (const char* name :
        {"lagkv", "expected", "capkv", "compactor:blend=0.5", "triattention", "triattention:group=mean", "rkv",
-        "dropkv", "defensive", "defensive:kernel=7", "cur:window=16,sinks=4", "manifold", "keydiff",
-        "qfilters:file=f.json", "duo:file=f.json"})
+        "dropkv", "defensive", "defensive:kernel=7", "cur:window=16,sinks=4", "manifold",
+        "manifold:window=16", "manifold:window=9", "keydiff", "qfilters:file=f.json", "duo:file=f.json"})
     EXPECT_GE(compared[name], 3) << name;
 }
 

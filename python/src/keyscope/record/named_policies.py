@@ -335,11 +335,14 @@ def _random(options: _Options) -> Policy:
 
 
 def _manifold(options: _Options) -> Policy:
-    """Keys furthest from the mean key stay (ManifoldKV)."""
+    """Keys furthest from the mean key stay (ManifoldKV), or from that of their window where there are any."""
+    window = options.whole("window", 0, 1 << 16)
 
     def score(head: PolicyInput) -> Scores:
         keys = head.keys.astype(np.float64)
-        return _norms(keys - keys.mean(axis=0))
+        size = window or len(keys)
+        windows = [keys[first : first + size] for first in range(0, len(keys), size)]
+        return np.concatenate([_norms(rows - rows.mean(axis=0)) for rows in windows])
 
     return options.policy(score)
 
@@ -426,7 +429,7 @@ DEFINITIONS: dict[str, _Definition] = {
     "h2o": _Definition(_h2o, {"recent": "0", "normalize": "0"}),
     "snapkv": _Definition(_snapkv, {"window": "32", "kernel": "7", "recent": "32"}),
     "random": _Definition(_random, {"seed": None}),
-    "manifold": _Definition(_manifold),
+    "manifold": _Definition(_manifold, {"window": "0"}),
     "cur": _Definition(_cur, {"window": "0", "sinks": "0"}),
     "leverage": _Definition(_leverage),
     "logdet": _Definition(_logdet, {"ridge": "1"}),

@@ -111,6 +111,8 @@ CASES = [  # name, positions, rows of the last block, what is changed
 
 SCORERS = [  # name, (head, budget) -> scores and stays; whether they depend on the budget
     ("manifold", lambda h, n: reference.manifold(h), False),
+    ("manifold:window=16", lambda h, n: reference.manifold(h, window=16), False),
+    ("manifold:window=9", lambda h, n: reference.manifold(h, window=9), False),  # of 280 rows the last window has one
     ("keydiff", lambda h, n: reference.keydiff(h), False),
     ("lagkv", lambda h, n: reference.lagkv(h), False),
     ("lagkv:sinks=2,lag=8", lambda h, n: reference.lagkv(h, sinks=2, lag=8), False),

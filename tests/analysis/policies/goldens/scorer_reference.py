@@ -105,9 +105,19 @@ def keydiff(head):
     return -(unit(head.keys) @ unit(head.keys.mean(axis=0))), []
 
 
-def manifold(head):
-    """‖k_j - mean key‖ (ManifoldKV, arXiv 2602.08343), of rotated keys, over all rows present."""
-    return np.linalg.norm(head.keys - head.keys.mean(axis=0), axis=1), []
+def manifold(head, window=0):
+    """‖k_j - mean key‖ (ManifoldKV, arXiv 2602.08343), of rotated keys, over all rows present.
+
+    With a window (WindowedManifoldKV; the paper's is of 4096 tokens) the mean is that of the row's window: windows of so
+    many rows follow one another without overlap from the first row present, and the last is as short as what is left,
+    down to one row, which is its own mean and scores 0. They are counted in rows of the cache: the paper compresses a
+    finished prefill, of which all tokens are there.
+    """
+    means = np.empty_like(head.keys)
+    for start in range(0, head.n, window or head.n):
+        stop = start + (window or head.n)
+        means[start:stop] = head.keys[start:stop].mean(axis=0)
+    return np.linalg.norm(head.keys - means, axis=1), []
 
 
 def partition_scores(head, rows, after):

@@ -131,7 +131,9 @@ def scores_and_forced(case, head, last_group, last_layer, window_sums):
     elif case["policy"] == "l2norm":
         scores = np.array([-to_digits(np.linalg.norm(k), 5) for k in head.keys])
     elif case["policy"] == "manifold":
-        scores = np.linalg.norm(np.array(head.keys) - np.mean(head.keys, axis=0), axis=1)
+        window = int(options.get("window", 0)) or n
+        windows = [np.array(head.keys[first:first + window]) for first in range(0, n, window)]
+        scores = np.concatenate([np.linalg.norm(keys - keys.mean(axis=0), axis=1) for keys in windows])
     elif case["policy"] == "cur":
         scores = (np.array(head.keys) ** 2).sum(1) * (np.array(head.values) ** 2).sum(1)
     elif case["policy"] == "leverage":

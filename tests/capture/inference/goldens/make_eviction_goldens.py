@@ -193,6 +193,8 @@ CASES = [
     *slotted("keydiff", OLMO2 | dict(budget=20, block=16, n=48), dict(granularity="page:16")),  # of one page
     *slotted("keydiff", GEMMA4 | dict(budget=7, block=5), dict(granularity="layer"), dict(split="pyramid")),
     *slotted("keydiff", QWEN3_NEXT | dict(budget=8, block=5), dict(granularity="model"), dict(split="pyramid")),
+    PLAIN | dict(policy="manifold", options={"window": "10"}, budget=16, block=8),
+    OLMO2 | dict(policy="manifold", options={"window": "5", "protect": "sinks:2"}, budget=8, block=7),
     PLAIN | dict(policy="lagkv", options={"sinks": "2", "lag": "8"}, budget=18, block=8),
     PLAIN | dict(policy="expected", options={}, budget=16, block=8),
     PLAIN | dict(policy="capkv", options={}, budget=16, block=9),
