@@ -168,7 +168,13 @@ PolicyDefinition triattention_definition();
 //   score: blend·z(leverage of the centred keys before rotation) + z(mean over three rows of ‖v‖ times
 //   what the last `window` queries give the row among the 256 rows of its chunk, without √d)
 //   blend=budget  1 - N/n, the share of rows that goes
+//   sketch=k      leverage, with 0.01 on the Gram matrix's diagonal, of the keys times a Gaussian matrix of k
+//                 columns: that of the layer and head, drawn by uniform_draw with kSketchSeed. The authors
+//                 have 48; 0: of the keys themselves
 PolicyDefinition compactor_definition();
+inline constexpr std::uint64_t kSketchSeed = 0;
+inline constexpr double kSketchRidge = 1e-2;
+inline constexpr std::uint64_t kMostSketch = 1024;
 
 // R-KV (arXiv 2505.24133): attention less redundancy.
 //   score: weight·(attention of the last `window` queries, largest of `kernel` rows) - (1 - weight)·softmax

@@ -18,13 +18,13 @@ Eigen::ArrayXd standardised(const Eigen::ArrayXd& scores) {
   return centred / std::max(std::sqrt(centred.square().mean()), kLeastDeviation);
 }
 
-Eigen::ArrayXd leverages(const RowMatrixD& rows, const char* policy) {
+Eigen::ArrayXd leverages(const RowMatrixD& rows, const char* policy, double ridge) {
   constexpr double kSmallestEigenvalue = 1e-10;  // of the largest
   const Eigen::MatrixXd gram = rows.transpose() * rows;
   if (!gram.allFinite()) throw InvalidInput(fmt::format("policy {}: the keys hold NaN or Inf", policy));
   const auto [values, vectors] = ascending_eigenpairs(gram);
   const double cut = kSmallestEigenvalue * values.maxCoeff();
-  const Eigen::ArrayXd weight = (values.array() > cut).select(values.array().inverse().sqrt(), 0.0);
+  const Eigen::ArrayXd weight = (values.array() > cut).select((values.array() + ridge).inverse().sqrt(), 0.0);
   const Eigen::MatrixXd whitening = vectors * weight.matrix().asDiagonal();
   return (rows * whitening).rowwise().squaredNorm().array();
 }

@@ -16,11 +16,11 @@ namespace keyscope::analysis {
 // Less the mean, over the standard deviation, which counts as 1e-6 at least.
 Eigen::ArrayXd standardised(const Eigen::ArrayXd& scores);
 
-// (n) statistical leverage of rows, x_jᵀ(XᵀX)⁺x_j: eigenvalues below 1e-10 of the largest count as none,
-// since float32 keys carry about 1e-7 of noise, squared.
+// (n) statistical leverage of rows, x_jᵀ(XᵀX + ridge)⁺x_j: eigenvalues of XᵀX below 1e-10 of the largest
+// count as none, since float32 keys carry about 1e-7 of noise, squared.
 //   policy: for messages
 //   throws InvalidInput where a row is not finite
-Eigen::ArrayXd leverages(const RowMatrixD& rows, const char* policy);
+Eigen::ArrayXd leverages(const RowMatrixD& rows, const char* policy, double ridge = 0);
 
 // Weights that queries give the rows of one KV head's cache, in float64: softmax over the rows that are
 // there, as the model's attention would have it if these were all.

@@ -19,6 +19,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <Eigen/Core>
 
+#include "analysis/splitmix.hpp"
 #include "base/errors.hpp"
 
 namespace keyscope::capture {
@@ -66,12 +67,42 @@ at::Tensor inverse_roots(const at::Tensor& a) {
   return vectors * values.clamp_min(1).rsqrt_().unsqueeze(-2);
 }
 
-at::Tensor tensor_leverages(const at::Tensor& rows) {
+at::Tensor tensor_leverages(const at::Tensor& rows, double ridge) {
   constexpr double kSmallestEigenvalue = 1e-10;  // of the largest
   const auto [values, vectors] = eigenpairs(at::bmm(rows.transpose(1, 2), rows));
   const at::Tensor cut = values.amax(1, true) * kSmallestEigenvalue;
-  const at::Tensor weight = at::where(values > cut, values.rsqrt(), at::zeros_like(values));
+  const at::Tensor weight = at::where(values > cut, (values + ridge).rsqrt(), at::zeros_like(values));
   return at::bmm(rows, vectors * weight.unsqueeze(1)).square_().sum(2);
+}
+
+namespace {
+
+// To the right, as if the numbers had no sign.
+at::Tensor shifted(const at::Tensor& bits, int n) {
+  const auto mask = static_cast<int64_t>(~std::uint64_t{0} >> n);
+  return bits.bitwise_right_shift(n).bitwise_and(mask);
+}
+
+at::Tensor splitmixed(at::Tensor x) {
+  x = x + static_cast<int64_t>(analysis::kSplitmixStep);
+  x = x.bitwise_xor(shifted(x, 30)) * static_cast<int64_t>(0xbf58476d1ce4e5b9u);
+  x = x.bitwise_xor(shifted(x, 27)) * static_cast<int64_t>(0x94d049bb133111ebu);
+  return x.bitwise_xor(shifted(x, 31));
+}
+
+}  // namespace
+
+at::Tensor uniform_draws(std::uint64_t seed, int layer, int first_head, int64_t n_heads,
+                         const at::Tensor& positions) {
+  const std::uint64_t of_layer =
+      analysis::splitmix(analysis::splitmix(seed) ^ static_cast<std::uint32_t>(layer));
+  at::Tensor of_heads = at::empty({n_heads, 1}, at::TensorOptions().dtype(at::kLong));
+  auto* hash = of_heads.mutable_data_ptr<int64_t>();
+  for (int64_t head = 0; head < n_heads; ++head)
+    hash[head] =
+        static_cast<int64_t>(analysis::splitmix(of_layer ^ static_cast<std::uint32_t>(first_head + head)));
+  const at::Tensor bits = splitmixed(of_heads.to(positions.device()).bitwise_xor(positions));
+  return doubles(shifted(bits, 11)) * 0x1p-53;
 }
 
 std::pair<at::Tensor, at::Tensor> turning_pairs(const at::Tensor& rows, const analysis::Rotation& rotation) {

@@ -24,7 +24,12 @@ at::Tensor standardised_scores(const at::Tensor& scores);
 
 // (h, n) statistical leverage of rows (h, n, d), float64. The eigenvectors are taken on the host.
 //   throws InvalidInput where a row is not finite
-at::Tensor tensor_leverages(const at::Tensor& rows);
+at::Tensor tensor_leverages(const at::Tensor& rows, double ridge = 0);
+
+// (h, n) the draws of analysis::uniform_draw, to the bit, for KV heads from `first_head` on.
+//   positions: (h, n) or (1, n) int64, where the draws are wanted
+at::Tensor uniform_draws(std::uint64_t seed, int layer, int first_head, std::int64_t n_heads,
+                         const at::Tensor& positions);
 
 // (…, d, d) W of A⁻¹ = W Wᵀ, where A is the unit matrix and what is positive besides, likewise.
 //   throws InvalidInput where A is not finite

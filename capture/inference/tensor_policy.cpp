@@ -30,7 +30,6 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "analysis/policies/registry.hpp"
-#include "analysis/splitmix.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -273,38 +272,16 @@ class Sink final : public TensorPolicy {
   int64_t first_;
 };
 
-// The draws of analysis::uniform_draw, to the bit.
 class Random final : public TensorPolicy {
  public:
   explicit Random(const PolicySpec& spec) : seed_(whole_number(spec, "seed")) {}
 
   bool reads_positions() const override { return true; }
   at::Tensor score(const TensorPolicyInput& input) const override {
-    const std::uint64_t of_layer =
-        analysis::splitmix(analysis::splitmix(seed_) ^ static_cast<std::uint32_t>(input.layer));
-    at::Tensor of_heads = at::empty({input.n_heads(), 1}, at::TensorOptions().dtype(at::kLong));
-    auto* hash = of_heads.mutable_data_ptr<int64_t>();
-    for (int64_t head = 0; head < input.n_heads(); ++head)
-      hash[head] = static_cast<int64_t>(
-          analysis::splitmix(of_layer ^ static_cast<std::uint32_t>(input.first_head + head)));
-    const at::Tensor bits = splitmix(of_heads.to(input.positions.device()).bitwise_xor(input.positions));
-    return doubles(shifted(bits, 11)) * 0x1p-53;
+    return uniform_draws(seed_, input.layer, input.first_head, input.n_heads(), input.positions);
   }
 
  private:
-  // To the right, as if the numbers had no sign.
-  static at::Tensor shifted(const at::Tensor& bits, int n) {
-    const auto mask = static_cast<int64_t>(~std::uint64_t{0} >> n);
-    return bits.bitwise_right_shift(n).bitwise_and(mask);
-  }
-
-  static at::Tensor splitmix(at::Tensor x) {
-    x = x + static_cast<int64_t>(analysis::kSplitmixStep);
-    x = x.bitwise_xor(shifted(x, 30)) * static_cast<int64_t>(0xbf58476d1ce4e5b9u);
-    x = x.bitwise_xor(shifted(x, 27)) * static_cast<int64_t>(0x94d049bb133111ebu);
-    return x.bitwise_xor(shifted(x, 31));
-  }
-
   std::uint64_t seed_;
 };
 

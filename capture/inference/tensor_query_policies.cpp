@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numbers>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -158,7 +159,8 @@ class TriAttention final : public TensorPolicy {
 class Compactor final : public TensorPolicy {
  public:
   explicit Compactor(const PolicySpec& spec)
-      : blend_(spec.options.at("blend") == "budget" ? -1 : analysis::read_fraction(spec, "blend")) {}
+      : blend_(spec.options.at("blend") == "budget" ? -1 : analysis::read_fraction(spec, "blend")),
+        sketch_(read_rows(spec, "sketch")) {}
 
   bool reads_positions() const override { return true; }
   at::Tensor score(const TensorPolicyInput& input) const override {
@@ -166,11 +168,26 @@ class Compactor final : public TensorPolicy {
     keys -= keys.mean(1, true);
     const double evicted =
         std::max(0.0, 1 - static_cast<double>(input.budget) / static_cast<double>(input.n_rows()));
-    return standardised_scores(tensor_leverages(keys)) * (blend_ < 0 ? evicted : blend_) +
+    const at::Tensor geometry =
+        sketch_ == 0 ? tensor_leverages(keys)
+                     : tensor_leverages(at::bmm(keys, sketches(input)), analysis::kSketchRidge);
+    return standardised_scores(geometry) * (blend_ < 0 ? evicted : blend_) +
            standardised_scores(weighed_attention(input));
   }
 
  private:
+  // (h, d, sketch) the normal numbers of analysis::Compactor's sketch.
+  at::Tensor sketches(const TensorPolicyInput& input) const {
+    const int64_t d = input.keys.size(2);
+    const at::Tensor counts = at::arange(2 * d * sketch_, input.keys.options().dtype(at::kLong)).unsqueeze(0);
+    const at::Tensor draws =
+        uniform_draws(analysis::kSketchSeed, input.layer, input.first_head, input.n_heads(), counts)
+            .view({-1, d, sketch_, 2});
+    const at::Tensor radius =
+        (draws.select(3, 0).neg().log1p_() * (-2 / static_cast<double>(sketch_))).sqrt_();
+    return radius * (draws.select(3, 1) * (2 * std::numbers::pi)).cos_();
+  }
+
   static at::Tensor weighed_attention(const TensorPolicyInput& input) {
     constexpr int64_t kChunk = 256;
     const int64_t n = input.n_rows(), n_chunks = (n - 1) / kChunk + 1;
@@ -188,6 +205,7 @@ class Compactor final : public TensorPolicy {
   }
 
   double blend_;
+  int64_t sketch_;
 };
 
 class Rkv final : public TensorPolicy {

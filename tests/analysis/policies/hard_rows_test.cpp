@@ -168,7 +168,7 @@ const std::vector<std::string>& variants_of(const std::string& name) {
       {"cur", {"cur", "cur:window=4,sinks=2"}},
       {"lagkv", {"lagkv:sinks=1,lag=2", "lagkv:sinks=0,lag=1"}},
       {"triattention", {"triattention", "triattention:group=mean"}},
-      {"compactor", {"compactor", "compactor:blend=0.5"}},
+      {"compactor", {"compactor", "compactor:blend=0.5", "compactor:sketch=48", "compactor:sketch=2"}},
       {"defensive", {"defensive", "defensive:kernel=3"}},
       {"qfilters", {"qfilters:file=f"}},
       {"duo", {"duo:file=f"}}};

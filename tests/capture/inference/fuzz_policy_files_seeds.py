@@ -16,7 +16,7 @@ SEEDS = {
     "p": ["none", "keydiff:anchor=median,metric=cosine,recent=0.1", "sink:first=4", "snapkv:window=8,kernel=5", "random:seed=7",
           "tova:heads=all,protect=sinks:4+recent:0.1+boundaries:0.2,granularity=page:16,split=pyramid,critical=shift",
           "keydiff:granularity=model", "keydiff:split=cake:1.5/0.5", "keydiff:split=adakv,critical=on", "qfilters:file=/nowhere",
-          "compactor:blend=budget", "rkv:weight=0.1,kernel=7,threshold=0.5", "triattention:group=max"],
+          "compactor:blend=budget", "compactor:sketch=48", "manifold:window=4096", "rkv:weight=0.1,kernel=7,threshold=0.5", "triattention:group=max"],
 }
 
 

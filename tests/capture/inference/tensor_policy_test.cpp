@@ -234,20 +234,19 @@ TEST_P(TensorPolicies, ScoreAndKeepWhatTheRegistrysDo) {
 INSTANTIATE_TEST_SUITE_P(
     All, TensorPolicies,
     ::testing::Combine(
-        ::testing::Values("keydiff", "keydiff:recent=0.1", "keydiff:anchor=normalized-mean",
-                          "keydiff:anchor=median", "keydiff:anchor=pairwise", "keydiff:metric=dot",
-                          "keydiff:metric=euclidean", "keydiff:anchor=median,metric=dot",
-                          "keydiff:anchor=normalized-mean,metric=euclidean", "manifold", "manifold:window=12",
-                          "manifold:window=30", "manifold:window=900", "l2norm", "leverage", "cur",
-                          "cur:window=16,sinks=4", "logdet", "logdet:ridge=0.01", "h2o", "h2o:recent=0.5",
-                          "h2o:normalize=1", "tova", "tova:heads=all", "snapkv",
-                          "snapkv:window=4,kernel=5,recent=2", "snapkv:kernel=201,recent=0", "sink",
-                          "sink:first=40", "random", "random:seed=3", "lagkv", "lagkv:lag=7,sinks=3",
-                          "lagkv:lag=30", "expected", "expected:epsilon=0", "capkv", "capkv:tau=2",
-                          "capkv:tau=9", "triattention", "triattention:group=mean", "compactor",
-                          "compactor:window=3,blend=0.4", "rkv", "rkv:window=3,kernel=1,threshold=0.2",
-                          "rkv:weight=0.6,kernel=21", "dropkv", "dropkv:window=1", "defensive",
-                          "defensive:window=3,kernel=5", "qfilters:file=f"),
+        ::testing::Values(
+            "keydiff", "keydiff:recent=0.1", "keydiff:anchor=normalized-mean", "keydiff:anchor=median",
+            "keydiff:anchor=pairwise", "keydiff:metric=dot", "keydiff:metric=euclidean",
+            "keydiff:anchor=median,metric=dot", "keydiff:anchor=normalized-mean,metric=euclidean", "manifold",
+            "manifold:window=12", "manifold:window=30", "manifold:window=900", "l2norm", "leverage", "cur",
+            "cur:window=16,sinks=4", "logdet", "logdet:ridge=0.01", "h2o", "h2o:recent=0.5",
+            "h2o:normalize=1", "tova", "tova:heads=all", "snapkv", "snapkv:window=4,kernel=5,recent=2",
+            "snapkv:kernel=201,recent=0", "sink", "sink:first=40", "random", "random:seed=3", "lagkv",
+            "lagkv:lag=7,sinks=3", "lagkv:lag=30", "expected", "expected:epsilon=0", "capkv", "capkv:tau=2",
+            "capkv:tau=9", "triattention", "triattention:group=mean", "compactor",
+            "compactor:window=3,blend=0.4", "compactor:sketch=48", "compactor:sketch=9,blend=0.7", "rkv",
+            "rkv:window=3,kernel=1,threshold=0.2", "rkv:weight=0.6,kernel=21", "dropkv", "dropkv:window=1",
+            "defensive", "defensive:window=3,kernel=5", "qfilters:file=f"),
         ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf)),
     [](const auto& test) {
       std::string name = std::get<0>(test.param) + "_" + c10::toString(std::get<1>(test.param));
@@ -277,7 +276,7 @@ TEST(TensorPolicy, BearsWhatSpansFarMoreThanOne) {
 TEST(TensorPolicy, SaysThatKeysAreNotFinite) {
   PolicyRows rows(at::kFloat);
   rows.keys[1][7][3] = std::nan("");
-  for (const char* name : {"leverage", "compactor", "capkv"}) {
+  for (const char* name : {"leverage", "compactor", "compactor:sketch=48", "capkv"}) {
     const auto policy = analysis::make_policy(analysis::parse_policy(name), 1);
     EXPECT_THROW(tensor_policy(*policy)->score(rows.there(9, policy->needs())), InvalidInput) << name;
   }

@@ -20,7 +20,7 @@ import numpy as np
 from sample_rows import rows, uniform
 
 SEED = 2401
-GROUP, HEAD_DIM, HIDDEN, WINDOW, SKETCH = 3, 16, 24, 32, 48
+GROUP, HEAD_DIM, HIDDEN, WINDOW = 3, 16, 24, 32
 INVERSE_FREQUENCIES = 1e4 ** (-np.arange(0, HEAD_DIM, 2) / HEAD_DIM)
 
 
@@ -45,13 +45,7 @@ def rotated(x, positions):
     return reference.rotate(x, positions, INVERSE_FREQUENCIES).astype(np.float32).astype(np.float64)
 
 
-def gaussian(seed, n):
-    u, v = uniform(seed, n), uniform(seed + 1, n)
-    return np.sqrt(-2 * np.log(1 - u)) * np.cos(2 * math.pi * v)
-
-
 OUTPUT_WEIGHTS = np.stack([as_stored(rows(SEED + 5 + g, HIDDEN, HEAD_DIM)) for g in range(GROUP)])
-SKETCH_MATRIX = as_stored(gaussian(SEED + 9, HEAD_DIM * SKETCH).reshape(HEAD_DIM, SKETCH) / math.sqrt(SKETCH), 4)
 
 
 def make_head(seed, positions, n_new_rows, edit=None):
@@ -79,7 +73,7 @@ def make_head(seed, positions, n_new_rows, edit=None):
         query_moduli=significant(np.abs(reference.as_complex(queries)).mean(axis=1), 9),
         query_filter=significant(reference.query_filter(
             np.stack([rotated(q, np.arange(len(q))) for q in queries])), 9),
-        output_weights=OUTPUT_WEIGHTS, sketch=SKETCH_MATRIX)
+        output_weights=OUTPUT_WEIGHTS)
     return head, queries[:, positions[n - w:]]
 
 
@@ -123,8 +117,9 @@ SCORERS = [  # name, (head, budget) -> scores and stays; whether they depend on 
     ("triattention", lambda h, n: reference.triattention(h), False),
     ("triattention:group=mean", lambda h, n: reference.triattention(h, group="mean"), False),
     ("qfilters", lambda h, n: reference.qfilters(h), False),
-    ("compactor", lambda h, n: reference.compactor(h, blend=1 - n / h.n), True),
-    ("compactor:sketch=0,blend=0.5", lambda h, n: reference.compactor(h, blend=0.5, sketch=False), False),
+    ("compactor:sketch=48", lambda h, n: reference.compactor(h, blend=1 - n / h.n, sketch=48), True),
+    ("compactor:sketch=7,blend=0.5", lambda h, n: reference.compactor(h, blend=0.5, sketch=7), False),
+    ("compactor:blend=0.5", lambda h, n: reference.compactor(h, blend=0.5), False),
     ("rkv", lambda h, n: reference.rkv(h), False),
     ("rkv:window=32", lambda h, n: reference.rkv(h, window=32), False),
     ("dropkv", lambda h, n: reference.dropkv(h), False),
@@ -177,7 +172,7 @@ def main():
             "scorers": scored(head, budgets)})
     golden = {"numpy": np.__version__, "seed": SEED, "group": GROUP, "head_dim": HEAD_DIM, "rope_theta": 1e4,
               "inverse_frequencies": INVERSE_FREQUENCIES.tolist(), "output_weights": shortest(OUTPUT_WEIGHTS),
-              "sketch": shortest(SKETCH_MATRIX), "cases": cases}
+              "cases": cases}
     path = pathlib.Path(__file__).with_name("scorers.json")
     path.write_text(json.dumps(golden, separators=(",", ":"), allow_nan=False) + "\n")
 

@@ -35,7 +35,8 @@ class Head:
     query_moduli: np.ndarray  # (G, d/2), mean of |q_f| over the same, q_f = q[f] + i q[f + d/2]
     query_filter: np.ndarray  # (d,), of Q-Filters
     output_weights: np.ndarray  # (G, hidden, d), the columns of W_O that a query head's output meets
-    sketch: np.ndarray  # (d, 48), of Compactor
+    layer: int = 0
+    kv_head: int = 0
 
     @property
     def n(self):
@@ -98,6 +99,32 @@ def first_and_last(n, n_first, n_last):
     """Rows that stay, in the order in which they go in: the first ones, then the last ones, latest first."""
     first = list(range(min(n, n_first)))
     return first + [j for j in range(n - 1, max(n - n_last, len(first)) - 1, -1)]
+
+
+def splitmix(x):
+    """The output function of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of uint64."""
+    with np.errstate(over="ignore"):
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def uniform_draws(seed, layer, kv_head, counts):
+    """Numbers of [0, 1), each a hash of its four arguments alone: the leading 53 bits of
+    s(s(s(s(seed) ^ layer) ^ kv_head) ^ count), s: SplitMix64's output function."""
+    hashed = splitmix(np.full(np.shape(counts), seed, np.uint64))
+    for part in (layer, kv_head, counts):
+        hashed = splitmix(hashed ^ np.asarray(part, np.uint64))
+    return (hashed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def gaussian_sketch(head, n_columns):
+    """Compactor's sketch of a layer and KV head, (d, n_columns): normal numbers of variance 1/n_columns by Box and
+    Muller's method; entry i, row after row, of draws 2i and 2i + 1 with seed 0."""
+    d = head.keys.shape[1]
+    drawn = uniform_draws(0, head.layer, head.kv_head, np.arange(2 * d * n_columns)).reshape(d, n_columns, 2)
+    return np.sqrt(-2 / n_columns * np.log1p(-drawn[..., 0])) * np.cos(2 * math.pi * drawn[..., 1])
 
 
 def keydiff(head):
@@ -246,11 +273,12 @@ def leverage(x, ridge):
     return (x * (x @ np.linalg.pinv(gram, rcond=1e-10, hermitian=True))).sum(axis=1)
 
 
-def compactor(head, blend, sketch=True, chunk=256):
+def compactor(head, blend, sketch=0, chunk=256):
     """Compactor (arXiv 2507.08143): blend · z(leverage of centred unrotated keys) + z(chunk attention · ‖v‖).
 
-    Leverage: of (K - mean)Φ, Φ the Gaussian sketch (d × 48, of variance 1/48), with 1e-2 on the diagonal of its Gram
-    matrix, as kvpress; without the sketch, of K - mean, exact. Chunk attention: the rows in chunks of `chunk` from the
+    Leverage: of (K - mean)Φ, Φ the Gaussian sketch (d × sketch, of variance 1/sketch; the authors have 48), with 1e-2 on
+    the diagonal of its Gram matrix, as kvpress; with sketch 0, of K - mean, exact. kvpress draws Φ anew at every call;
+    here it is one of the layer and head. Chunk attention: the rows in chunks of `chunk` from the
     first, in each a softmax over its rows, later ones included, of q·k, which neither kvpress nor the authors' engine
     divides by √d; summed over queries, mean over the group, times ‖v‖, mean over 3 neighbouring rows (0 beyond the
     ends, divisor 3). The queries of every chunk are those of the window: the authors' are the chunk's own, which are
@@ -260,7 +288,7 @@ def compactor(head, blend, sketch=True, chunk=256):
     rows, which stay and count in no mean, are left to the protection slot.
     """
     x = head.unrotated_keys - head.unrotated_keys.mean(axis=0)
-    geometry = leverage(x @ head.sketch, 1e-2) if sketch else leverage(x, 0)
+    geometry = leverage(x @ gaussian_sketch(head, sketch), 1e-2) if sketch else leverage(x, 0)
     received = np.zeros(head.n)
     for start in range(0, head.n, chunk):
         keys = head.keys[start:start + chunk]

@@ -284,7 +284,8 @@ class Run:
             window_queries=window, attention=attention, outputs=attention @ np.array(head.values),
             query_means=asked.mean(axis=1), query_covariances=np.array([c.T @ c / len(c) for c in centred]),
             query_moduli=np.abs(newer.as_complex(asked)).mean(axis=1),
-            query_filter=self.filters[layer][g] if self.filters is not None else None, output_weights=None, sketch=None)
+            query_filter=self.filters[layer][g] if self.filters is not None else None, output_weights=None, layer=layer,
+            kv_head=g)
 
     def take_away(self, members, choice):
         for lowest, best_gone in choice.calls:

@@ -1,7 +1,7 @@
 """How rows of one head are scored, and which of them stay whatever they score: NumPy, float64, loops.
 
 The scorers of 2024 to 2026 are those of scorer_reference.py (tests/analysis/policies/goldens); what they look at comes
-from the run. Of Compactor the leverage is exact, without a sketch.
+from the run.
 """
 
 import json
@@ -64,7 +64,8 @@ def newer_scores(case, head):
     numbers = {name: int(options[name]) for name in ("sinks", "lag", "window", "kernel") if name in options}
     if policy == "compactor":
         blend = options.get("blend", "budget")
-        return newer.compactor(head, 1 - case["budget"] / head.n if blend == "budget" else float(blend), sketch=False)
+        return newer.compactor(head, 1 - case["budget"] / head.n if blend == "budget" else float(blend),
+                               sketch=int(options.get("sketch", 0)))
     if policy in ("dropkv", "defensive"):
         numbers.pop("window", None)  # what they see of the queries is as much
     if policy == "triattention":

@@ -201,6 +201,8 @@ CASES = [
     PLAIN | dict(policy="triattention", options={}, budget=16, block=8),
     PLAIN | dict(policy="triattention", options={"group": "mean"}, budget=16, block=12),
     PLAIN | dict(policy="compactor", options={"blend": "budget"}, budget=16, block=12),
+    PLAIN | dict(policy="compactor", options={"sketch": "48"}, budget=16, block=8),
+    OLMO2 | dict(policy="compactor", options={"sketch": "5", "blend": "0.5"}, budget=10, block=7),
     PLAIN | dict(policy="rkv", options={"window": "4"}, budget=16, block=8),
     PLAIN | dict(policy="dropkv", options={"window": "8"}, budget=16, block=12),
     PLAIN | dict(policy="defensive", options={"window": "8", "kernel": "3"}, budget=10, block=16),
