@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -80,9 +81,12 @@ class AgainstReference : public ::testing::TestWithParam<std::tuple<json, Schedu
     options.prompt_ids = golden["prompt"].get<std::vector<std::int32_t>>();
     options.policies = {
         {golden["policy"].get<std::string>(), golden["options"].get<std::map<std::string, std::string>>()}};
-    if (const auto file = options.policies.front().options.find("file");
-        file != options.policies.front().options.end())
-      file->second = test::inference_golden(file->second);
+    constexpr std::string_view kSplitFile = "file:";
+    for (auto& [key, value] : options.policies.front().options)
+      if (key == "file")
+        value = test::inference_golden(value);
+      else if (key == "split" && value.starts_with(kSplitFile))
+        value = kSplitFile.data() + test::inference_golden(value.substr(kSplitFile.size())).string();
     options.budget = golden["budget"].get<std::int64_t>();
     options.block_size = golden["block"];
     options.generate = golden["generate"];

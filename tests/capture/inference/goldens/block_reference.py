@@ -8,7 +8,8 @@ scored in block_scorers.py, and which of them stay by that in block_slots.py.
 import block_slots  # before NumPy: it pins its threads
 import numpy as np
 
-from block_scorers import closeness, closest_within, file_of, is_newer, newer, newer_scores, scores_and_forced
+from block_scorers import (closeness, closest_within, file_of, is_newer, json_beside, newer, newer_scores,
+                           scores_and_forced)
 from reference_models import Llama
 
 
@@ -116,6 +117,10 @@ class Run:
         own = [layer for layer in range(model.n_layers) if model.attends(layer) and model.lender(layer) == layer]
         self.budgets = dict(zip(own, block_slots.layer_budgets(
             case["options"], case["budget"], len(case["prompt"]), len(own))))
+        if case["options"].get("split", "").startswith("file:"):
+            weights = json_beside(case["options"]["split"].removeprefix("file:"))
+            self.budgets = block_slots.file_budgets(case["options"], weights, case["budget"],
+                                                    {layer: model.kv_heads(layer) for layer in own})
 
     def attend(self, layer, queries, start, prompt):
         """Every query of the block over the rows at or before it, within the layer's sliding window.
@@ -180,7 +185,8 @@ class Run:
     def budget(self, layer, g):
         if self.streams and not self.streams[layer][g]:
             return np.inf
-        return self.case["budgets"][layer][g] if "budgets" in self.case else self.budgets[layer]
+        budgets = self.case["budgets"] if "budgets" in self.case else self.budgets
+        return budgets[layer][g] if isinstance(budgets[layer], list) else budgets[layer]
 
     def evict(self, n_new):
         m, case = self.m, self.case
@@ -251,7 +257,7 @@ class Run:
             return newer_scores(case, view)
         layer_mean = np.mean(last, axis=0) if len({len(w) for w in last}) == 1 else None
         group_mean = np.mean(last[g * m.group(layer):(g + 1) * m.group(layer)], axis=0)
-        scores, forced = scores_and_forced(case, head, group_mean, layer_mean, window_sums[g])
+        scores, forced = scores_and_forced(case, head, (layer, g), group_mean, layer_mean, window_sums[g])
         return scores, np.flatnonzero(forced)[::-1].tolist()
 
     def attention(self, layer, g, queries, w):

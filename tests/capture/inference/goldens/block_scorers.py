@@ -49,9 +49,14 @@ NEWER = {"lagkv", "expected", "capkv", "triattention", "compactor", "rkv", "drop
 SIGNED = {"triattention", "compactor", "rkv", "qfilters"}  # sums of both signs: an error is as large as the largest, not the cut
 
 
+def json_beside(name):
+    """What a file beside this one says."""
+    return json.loads((pathlib.Path(__file__).parent / name).read_text())
+
+
 def file_of(options):
-    """What the file beside this one that `file` names says: an entry per layer, in it one per KV head."""
-    return json.loads((pathlib.Path(__file__).parent / options["file"]).read_text())
+    """What the file that `file` names says: an entry per layer, in it one per KV head."""
+    return json_beside(options["file"])
 
 
 def is_newer(case):
@@ -106,8 +111,8 @@ def closeness(case, lowest, best_gone, compared):
     return (lowest - best_gone) / max(size, 1e-300)
 
 
-def scores_and_forced(case, head, last_group, last_layer, window_sums):
-    """Scores of the rows of one head, and which of them stay whatever they score."""
+def scores_and_forced(case, head, place, last_group, last_layer, window_sums):
+    """Scores of the rows of one head, and which of them stay whatever they score; place: its layer and KV head."""
     options, n = case["options"], len(head.positions)
     forced = np.zeros(n, bool)
     if case["policy"] == "keydiff":
@@ -131,6 +136,8 @@ def scores_and_forced(case, head, last_group, last_layer, window_sums):
         forced[n - min(int(options.get("recent", 32)), case["budget"]):] = True
     elif case["policy"] == "l2norm":
         scores = np.array([-to_digits(np.linalg.norm(k), 5) for k in head.keys])
+    elif case["policy"] == "random":
+        scores = newer.uniform_draws(int(options["seed"]), *place, head.positions)
     elif case["policy"] == "manifold":
         window = int(options.get("window", 0)) or n
         windows = [np.array(head.keys[first:first + window]) for first in range(0, n, window)]

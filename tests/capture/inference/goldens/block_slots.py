@@ -176,6 +176,19 @@ def layer_budgets(options, budget, n_prompt, n_layers):
     return slots.pyramid(budget, w, n_prompt, n_layers)
 
 
+def file_budgets(options, weights, budget, n_heads):
+    """By layer, n_heads: how many KV heads it has. Of a weight for each layer, or of a list of one for each KV head, as
+    many rows as its share of all says: of each head by itself, or of a layer whose heads share a set."""
+    of_heads = {layer: weights[layer] if isinstance(weights[layer], list) else [weights[layer]] * n
+                for layer, n in n_heads.items()}
+    if options.get("granularity", "head") != "head":
+        assert all(len(set(own)) == 1 for own in of_heads.values())
+        of_heads = {layer: own[:1] for layer, own in of_heads.items()}
+    flat = [Fraction(str(x)) for own in of_heads.values() for x in own]
+    dealt = iter(slots.rounded([x * len(flat) * budget / sum(flat) for x in flat], len(flat) * budget))
+    return {layer: [next(dealt) for _ in own] * (n_heads[layer] // len(own)) for layer, own in of_heads.items()}
+
+
 def rows_ahead(options, positions, n_prompt, run_budget, of_scorer, budget):
     """Protected rows, of the run's budget; then the scorer's, until the layer's budget is in."""
     protected = slots.protected_rows(options.get("protect", "none"), positions, n_prompt, run_budget)
