@@ -77,9 +77,10 @@ struct PolicySpec {
 // What a policy's own file, its option `file`, says of each KV head of a model, as JSON with an entry per
 // layer that has one per KV head.
 enum class HeadFile : std::uint8_t {
-  kNone,     // the policy has no file
-  kVectors,  // a list of as many numbers as a key has
-  kFlags     // 0 or 1
+  kNone,       // the policy has no file
+  kVectors,    // a list of as many numbers as a key has
+  kFlags,      // 0 or 1
+  kQueryMeans  // of each query head of its group, before RoPE, what QueryMoments::mean and mean_moduli are
 };
 
 // An eviction policy: a score per cached row, of which the largest are kept, and rows that are kept whatever
@@ -98,7 +99,9 @@ class Policy {
   virtual HeadFile head_file() const { return HeadFile::kNone; }
 
   // Takes what its file says, before anything else is asked of it that depends on that: of each layer
-  // (n_kv_heads, head_dim) or (n_kv_heads, 1); no rows of a layer of which the file says nothing.
+  // (n_kv_heads, head_dim), (n_kv_heads, 1) or, query head after query head, (n_kv_heads, group_size · (2
+  // head_dim
+  // - n_pairs)); no rows of a layer of which the file says nothing.
   void take_file(std::vector<RowMatrixF> layers) { file_ = std::move(layers); }
   const std::vector<RowMatrixF>& file() const { return file_; }
 

@@ -162,6 +162,7 @@ PolicyDefinition capkv_definition();
 //   Σ_f (E|q_f| - |E q_f|)|k_f|; before rotation, of all queries so far, t the last row's position
 //   group=max   the largest of the query heads' z-scores
 //         mean  the mean of their scores
+//   file=PATH   means over queries of other texts; none: over all queries so far
 PolicyDefinition triattention_definition();
 
 // Compactor (arXiv 2507.08143): by geometry and attention.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <Eigen/Core>
+#include <fmt/format.h>
 
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/score_parts.hpp"
@@ -18,21 +19,25 @@ constexpr int kOffsets = 17;
 
 class TriAttention final : public Policy {
  public:
-  explicit TriAttention(bool by_mean) : by_mean_(by_mean) {}
+  TriAttention(bool by_mean, bool calibrated) : by_mean_(by_mean), calibrated_(calibrated) {}
 
   PolicyNeeds needs() const override {
     PolicyNeeds needs;
-    needs.rotation = needs.query_moments = true;
+    needs.rotation = true;
+    needs.query_moments = !calibrated_;
     return needs;
   }
+
+  HeadFile head_file() const override { return calibrated_ ? HeadFile::kQueryMeans : HeadFile::kNone; }
 
   void score(const PolicyInput& input, std::span<double> scores) const override {
     Eigen::Map<Eigen::ArrayXd> all(scores.data(), std::ssize(scores));
     const RowMatrixD keys = unrotated(input.keys, input.positions, *input.rotation);
     const Spectrum spectrum(*input.rotation, keys.cols(), input.positions);
+    const std::vector<Means> heads = calibrated_ ? means_of_file(input) : means_so_far(input);
     bool first = true;
-    for (const QueryMoments& moments : input.query_moments) {
-      const Eigen::ArrayXd own = spectrum.scores(keys, moments);
+    for (const Means& head : heads) {
+      const Eigen::ArrayXd own = spectrum.scores(keys, head);
       if (!own.allFinite())  // which the larger of two heads' scores may hide
         throw InvalidInput("policy triattention: keys or queries hold NaN or Inf");
       if (by_mean_)
@@ -41,10 +46,38 @@ class TriAttention final : public Policy {
         all = first ? standardised(own) : Eigen::ArrayXd(all.max(standardised(own)));
       first = false;
     }
-    if (by_mean_) all /= static_cast<double>(input.query_moments.size());
+    if (by_mean_) all /= static_cast<double>(heads.size());
   }
 
  private:
+  // Of a query head before rotation: E q, and E|q_f| of what turns together and then of what does not turn.
+  struct Means {
+    Eigen::VectorXd mean, moduli;
+  };
+
+  static std::vector<Means> means_so_far(const PolicyInput& input) {
+    std::vector<Means> heads;
+    for (const QueryMoments& moments : input.query_moments)
+      heads.push_back({moments.mean(), moments.mean_moduli()});
+    return heads;
+  }
+
+  std::vector<Means> means_of_file(const PolicyInput& input) const {
+    const auto layer = static_cast<std::size_t>(input.layer);
+    const Eigen::Index d = input.keys.cols(), n_moduli = d - input.rotation->n_pairs(), n = d + n_moduli;
+    const bool known = layer < file().size() && input.kv_head < file()[layer].rows();
+    if (!known || file()[layer].cols() == 0 || file()[layer].cols() % n != 0)
+      throw InvalidInput(fmt::format(
+          "policy triattention: there are no means of {} and {} numbers for layer {}, KV head {}; "
+          "its file is read for a model or a recording",
+          d, n_moduli, input.layer, input.kv_head));
+    const Eigen::VectorXd all = file()[layer].row(input.kv_head).transpose().cast<double>();
+    std::vector<Means> heads;
+    for (Eigen::Index first = 0; first < all.size(); first += n)
+      heads.push_back({all.segment(first, d), all.segment(first + d, n_moduli)});
+    return heads;
+  }
+
   // The mean over the offsets of cos((t + o - p)ω_f + φ) is Re(e^{iφ} W_f(p)), whatever the query head.
   class Spectrum {
    public:
@@ -62,8 +95,8 @@ class TriAttention final : public Policy {
     }
 
     // Σ_f |E q_f||k_f| cos(…) + Σ_f (E|q_f| - |E q_f|)|k_f|; coordinates that do not turn have one phase.
-    Eigen::ArrayXd scores(const RowMatrixD& keys, const QueryMoments& moments) const {
-      const Eigen::VectorXd mean = moments.mean(), moduli = moments.mean_moduli();
+    Eigen::ArrayXd scores(const RowMatrixD& keys, const Means& head) const {
+      const Eigen::VectorXd &mean = head.mean, &moduli = head.moduli;
       Eigen::ArrayXd sums = Eigen::ArrayXd::Zero(keys.rows());
       for (Eigen::Index pair = 0; pair < rotation_.n_pairs(); ++pair) {
         const Eigen::Index a = rotation_.first_of(pair), b = rotation_.second_of(pair);
@@ -86,11 +119,12 @@ class TriAttention final : public Policy {
     Eigen::MatrixXcd waves_;  // (n_rows, n_pairs)
   };
 
-  bool by_mean_;
+  bool by_mean_, calibrated_;
 };
 
 std::unique_ptr<Policy> make_triattention(const PolicySpec& spec) {
-  return std::make_unique<TriAttention>(read_choice(spec, "group", {"max", "mean"}) == 1);
+  return std::make_unique<TriAttention>(read_choice(spec, "group", {"max", "mean"}) == 1,
+                                        spec.options.at("file") != "none");
 }
 
 }  // namespace
@@ -98,7 +132,7 @@ std::unique_ptr<Policy> make_triattention(const PolicySpec& spec) {
 PolicyDefinition triattention_definition() {
   return {"triattention",
           "rows that the mean query meets at distances to come, by their phases, stay (TriAttention)",
-          {{"group", "max|mean", "max"}},
+          {{"group", "max|mean", "max"}, {"file", "none|PATH", "none"}},
           make_triattention};
 }
 

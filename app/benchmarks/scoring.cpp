@@ -212,6 +212,21 @@ class TimedPolicy {
   std::vector<double> score_us_, select_us_, statistics_us_;
 };
 
+// Numbers of a KV head in such a file; 0: there is none.
+std::int64_t file_width(analysis::HeadFile file, const ScoringOptions& options) {
+  switch (file) {
+    case analysis::HeadFile::kVectors:
+      return options.head_dim;
+    case analysis::HeadFile::kFlags:
+      return 1;
+    case analysis::HeadFile::kQueryMeans:
+      return options.group_size * (2 * options.head_dim - options.head_dim / 2);
+    case analysis::HeadFile::kNone:
+      break;
+  }
+  return 0;
+}
+
 std::vector<TimedPolicy> policies_for(std::int64_t n_keys, const ScoringOptions& options) {
   if (n_keys <= options.block)
     throw UsageError(fmt::format("--keys {}: expected more than --block {}, which is what is evicted of them",
@@ -226,10 +241,9 @@ std::vector<TimedPolicy> policies_for(std::int64_t n_keys, const ScoringOptions&
           fmt::format("--policy {}: what is measured is the scorer alone; leave out protect, granularity, "
                       "split and critical",
                       text));
-    if (const auto file = policy->head_file(); file != analysis::HeadFile::kNone) {  // whatever it says
-      const std::int64_t width = file == analysis::HeadFile::kVectors ? options.head_dim : 1;
+    // Whatever its file says.
+    if (const std::int64_t width = file_width(policy->head_file(), options); width > 0)
       policy->take_file(std::vector<RowMatrixF>(kLayer + 1, RowMatrixF::Ones(1, width)));
-    }
     timed.emplace_back(text, std::move(policy), n_keys, n_keys - options.block);
   }
   return timed;

@@ -205,7 +205,8 @@ std::string score_refusal(const RecordingInfo& info, int run) {
       return fmt::format("{} weighed this head's rows with those of others", plan.name);
     if (policy->slots().weighs_values())
       return fmt::format("{} weighed values by the model's output projection as well", plan.name);
-    if (policy->head_file() == analysis::HeadFile::kVectors)
+    if (policy->head_file() == analysis::HeadFile::kVectors ||
+        policy->head_file() == analysis::HeadFile::kQueryMeans)
       return fmt::format("{} scores by a file of its own, which the recording only names", plan.name);
     const analysis::PolicyNeeds needs = policy->needs();
     if (needs.attention())

@@ -278,7 +278,8 @@ std::string why_not(const RecordingInfo& info, const RunInfo& run, const analysi
     return fmt::format("the policy {} is not known here", run.plan.policy);
   if (policy == nullptr) return "the run none evicts nothing and scores nothing";
   if (!info.keys || !info.heads.has(head.kv_head)) return "the head's keys were not recorded";
-  if (policy->head_file() == analysis::HeadFile::kVectors)
+  if (policy->head_file() == analysis::HeadFile::kVectors ||
+      policy->head_file() == analysis::HeadFile::kQueryMeans)
     return fmt::format("{} scores by a file of its own, which the recording only names", run.plan.policy);
   if (policy->needs().attention())
     return fmt::format("{} scores by attention as it was at each block, which is not recorded",

@@ -107,7 +107,10 @@ class CapKv final : public TensorPolicy {
 // See analysis::TriAttention: pairs of coordinates as complex numbers, the mean over the offsets as one wave.
 class TriAttention final : public TensorPolicy {
  public:
-  explicit TriAttention(const PolicySpec& spec) : by_mean_(spec.options.at("group") == "mean") {}
+  explicit TriAttention(const analysis::Policy& policy)
+      : by_mean_(policy.spec().options.at("group") == "mean"),
+        calibrated_(policy.head_file() == analysis::HeadFile::kQueryMeans),
+        file_(policy.file()) {}
 
   bool reads_positions() const override { return true; }
   at::Tensor score(const TensorPolicyInput& input) const override {
@@ -120,10 +123,11 @@ class TriAttention final : public TensorPolicy {
     // q conj(k) w = q_x (k_x w_x + k_y w_y) + q_y (k_y w_x - k_x w_y), its real part.
     const at::Tensor seen =
         at::cat({x * cos + y * sin, y * cos - x * sin, still, at::hypot(x, y), still.abs()}, 2);
-    const at::Tensor mean = input.moments.mean();  // (h, G, d)
+    const auto [mean, moduli] =
+        calibrated_ ? means_of_file(input) : std::pair{input.moments.mean(), input.moments.mean_moduli()};
     const auto [q_x, q_y] = turning_pairs(mean, rotation);
     const at::Tensor q_still = mean.narrow(2, n_turning, n_still);
-    const at::Tensor rest = input.moments.mean_moduli() - at::cat({at::hypot(q_x, q_y), q_still.abs()}, 2);
+    const at::Tensor rest = moduli - at::cat({at::hypot(q_x, q_y), q_still.abs()}, 2);
     const at::Tensor asked = at::cat({q_x, q_y, q_still, rest}, 2);
     const at::Tensor scores = at::bmm(seen, asked.transpose(1, 2));  // (h, n, G)
     if (by_mean_) return scores.mean(2);
@@ -132,6 +136,21 @@ class TriAttention final : public TensorPolicy {
 
  private:
   static constexpr int kOffsets = 17;  // 2^0 … 2^16
+
+  // (h, G, d) and (h, G, what turns together and what does not turn): see analysis::TriAttention.
+  std::pair<at::Tensor, at::Tensor> means_of_file(const TensorPolicyInput& input) const {
+    const auto layer = static_cast<std::size_t>(input.layer);
+    const int64_t h = input.n_heads(), d = input.keys.size(2), n = 2 * d - input.rotation->n_pairs();
+    if (layer >= file_.size() || file_[layer].rows() < input.first_head + h || file_[layer].cols() == 0 ||
+        file_[layer].cols() % n != 0)
+      throw InvalidInput(fmt::format(
+          "policy triattention: there are no means of {} and {} numbers for layer {}", d, n - d, layer));
+    const int64_t width = file_[layer].cols();
+    at::Tensor rows = at::empty({h, width / n, n}, at::TensorOptions().dtype(at::kFloat));
+    std::copy_n(file_[layer].row(input.first_head).data(), h * width, rows.mutable_data_ptr<float>());
+    const at::Tensor there = doubles(rows.to(input.keys.device()));
+    return {there.narrow(2, 0, d), there.narrow(2, d, n - d)};
+  }
 
   // (h, n, n_pairs) each: the mean over the offsets of e^{i (t + o - p) ω}.
   static std::pair<at::Tensor, at::Tensor> waves(const TensorPolicyInput& input) {
@@ -153,7 +172,8 @@ class TriAttention final : public TensorPolicy {
     return {there[1] * cos - there[2] * sin, there[1] * sin + there[2] * cos};
   }
 
-  bool by_mean_;
+  bool by_mean_, calibrated_;
+  const std::vector<RowMatrixF>& file_;  // the policy's
 };
 
 class Compactor final : public TensorPolicy {

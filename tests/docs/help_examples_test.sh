@@ -11,7 +11,7 @@ mkdir bin && ln -s "$keyscope" bin/keyscope
 export PATH=$work/bin:$PATH
 unset DISPLAY
 
-for subcommand in capture "calibrate qfilters" replay analyze figure export inspect prompts tokenize demo bench "bench prefill" "bench score" \
+for subcommand in capture "calibrate qfilters" "calibrate triattention" replay analyze figure export inspect prompts tokenize demo bench "bench prefill" "bench score" \
   "bench capture" "bench memory" validate "eval niah" "eval phonebook" "eval longbench" "eval math500" \
   "eval perplexity" "eval ruler" report grid reproduce "sweep plan" "sweep submit" "sweep run" "sweep status" "sweep merge" \
   view; do

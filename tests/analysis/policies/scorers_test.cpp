@@ -16,6 +16,7 @@
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/row_selection.hpp"
 #include "analysis/policies/unrotated.hpp"
+#include "base/errors.hpp"
 #include "tests/support/goldens.hpp"
 #include "tests/support/sample_rows.hpp"
 
@@ -196,6 +197,50 @@ TEST(Scorers, AreThoseOfNumPy) {
         "defensive:kernel=7", "cur:window=16,sinks=4", "manifold", "manifold:window=16", "manifold:window=9",
         "keydiff", "qfilters:file=f.json", "duo:file=f.json"})
     EXPECT_GE(compared[name], 3) << name;
+}
+
+// Means that a file brings are taken as those of the run are.
+TEST(Scorers, TriAttentionTakesMeansOfAFile) {
+  const json all = read_goldens("../policies/goldens/scorers.json");
+  int n_compared = 0;
+  for (const json& from : all.at("cases")) {
+    const Case head(from, all);
+    std::vector<float> means;
+    for (std::size_t g = 0; g < from.at("query_means").size(); ++g)
+      for (const char* what : {"query_means", "query_moduli"})
+        for (const json& number : from.at(what)[g]) means.push_back(number.get<float>());
+    for (const json& golden : from.at("scorers")) {
+      const std::string name = golden.at("policy");
+      if (!name.starts_with("triattention")) continue;
+      const auto policy =
+          make_policy(parse_policy(name + (name == "triattention" ? ":" : ",") + "file=f.json"), 0);
+      EXPECT_FALSE(policy->needs().queries());
+      policy->take_file({view_rows(means.data(), 1, std::ssize(means))});
+      const Scored scored = score(*policy, head, {}, 1);
+      const std::vector<double> expected = golden.at("scores");
+      for (std::size_t row = 0; row < expected.size(); ++row)
+        EXPECT_NEAR(scored.scores[row], expected[row], 2e-5 * std::max(1e-3, largest(expected)))
+            << head.name << ' ' << name << " row " << row;
+      ++n_compared;
+    }
+  }
+  EXPECT_GE(n_compared, 10);
+}
+
+TEST(Scorers, TriAttentionRefusesMeansOfAnotherShape) {
+  const RowMatrixF rows = sample_rows(3, 4, 6);
+  const std::vector<std::int32_t> positions{0, 1, 2, 3};
+  const Rotation rotation{{1.0, 0.1}};
+  const auto policy = make_policy(parse_policy("triattention:file=f.json"), 0);
+  std::vector<double> scores(4);
+  const auto scored = [&] {
+    policy->score({.keys = rows, .values = rows, .positions = positions, .rotation = &rotation}, scores);
+  };
+  EXPECT_THROW(scored(), InvalidInput);  // nothing was read
+  policy->take_file({RowMatrixF::Ones(1, 11)});
+  EXPECT_THROW(scored(), InvalidInput);
+  policy->take_file({RowMatrixF::Ones(1, 20)});  // two query heads of 6 and 4 numbers
+  EXPECT_NO_THROW(scored());
 }
 
 // As the formula stands, one angle after the other.

@@ -68,6 +68,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return read_head_file("duo", rest);
       case 'q':
         return read_head_file("qfilters", rest);
+      case 't':
+        return read_head_file("triattention", rest);
       case 'w':
         return read_weights("keydiff:split=file:", rest, 16);
       case 'l':

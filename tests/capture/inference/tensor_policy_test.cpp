@@ -75,6 +75,9 @@ struct PolicyRows {
     filters.resize(kLayer + 1);
     filters[kLayer] = RowMatrixF(kFirstHead + kHeads, kWidth);
     std::generate_n(filters[kLayer].data(), filters[kLayer].size(), [&] { return normal(random); });
+    means.resize(kLayer + 1);
+    means[kLayer] = RowMatrixF(kFirstHead + kHeads, kGroup * (2 * kWidth - kPairs));
+    std::generate_n(means[kLayer].data(), means[kLayer].size(), [&] { return normal(random); });
     for (const double exponent : {0., 1., 2., 3., 4., 5., 6., 7.})
       rotation.frequencies.push_back(std::pow(10, -exponent / 2));
   }
@@ -179,7 +182,8 @@ struct PolicyRows {
   at::Tensor keys, values, last_queries, asked;
   std::vector<analysis::AttentionRules> rules;
   analysis::Rotation rotation;
-  std::vector<RowMatrixF> filters;
+  static constexpr int kPairs = 8;
+  std::vector<RowMatrixF> filters, means;
   std::vector<std::vector<std::int32_t>> positions, queries;
   std::vector<std::vector<float>> last_row, window;
   std::vector<std::vector<double>> received;
@@ -192,12 +196,13 @@ TEST_P(TensorPolicies, ScoreAndKeepWhatTheRegistrysDo) {
   PolicyRows rows(dtype);
   rows.rotation.interleaved = dtype == at::kHalf;
   const auto policy = analysis::make_policy(analysis::parse_policy(text), 7);
-  policy->take_file(rows.filters);
+  policy->take_file(policy->head_file() == analysis::HeadFile::kQueryMeans ? rows.means : rows.filters);
   const auto on_tensors = tensor_policy(*policy);
   ASSERT_NE(on_tensors, nullptr);
   // Whose scores come from matrix products, which have ways of their own at their ends.
-  const bool by_products =
-      policy->needs().queries() || policy->spec().name == "leverage" || policy->spec().name == "qfilters";
+  const bool by_products = policy->needs().queries() || policy->spec().name == "leverage" ||
+                           policy->head_file() == analysis::HeadFile::kVectors ||
+                           policy->head_file() == analysis::HeadFile::kQueryMeans;
   int n_compared = 0;
   for (const std::int64_t budget : {1, 3, 20, 60}) {
     const TensorPolicyInput input = rows.there(budget, policy->needs());
@@ -234,19 +239,21 @@ TEST_P(TensorPolicies, ScoreAndKeepWhatTheRegistrysDo) {
 INSTANTIATE_TEST_SUITE_P(
     All, TensorPolicies,
     ::testing::Combine(
-        ::testing::Values(
-            "keydiff", "keydiff:recent=0.1", "keydiff:anchor=normalized-mean", "keydiff:anchor=median",
-            "keydiff:anchor=pairwise", "keydiff:metric=dot", "keydiff:metric=euclidean",
-            "keydiff:anchor=median,metric=dot", "keydiff:anchor=normalized-mean,metric=euclidean", "manifold",
-            "manifold:window=12", "manifold:window=30", "manifold:window=900", "l2norm", "leverage", "cur",
-            "cur:window=16,sinks=4", "logdet", "logdet:ridge=0.01", "h2o", "h2o:recent=0.5",
-            "h2o:normalize=1", "tova", "tova:heads=all", "snapkv", "snapkv:window=4,kernel=5,recent=2",
-            "snapkv:kernel=201,recent=0", "sink", "sink:first=40", "random", "random:seed=3", "lagkv",
-            "lagkv:lag=7,sinks=3", "lagkv:lag=30", "expected", "expected:epsilon=0", "capkv", "capkv:tau=2",
-            "capkv:tau=9", "triattention", "triattention:group=mean", "compactor",
-            "compactor:window=3,blend=0.4", "compactor:sketch=48", "compactor:sketch=9,blend=0.7", "rkv",
-            "rkv:window=3,kernel=1,threshold=0.2", "rkv:weight=0.6,kernel=21", "dropkv", "dropkv:window=1",
-            "defensive", "defensive:window=3,kernel=5", "qfilters:file=f"),
+        ::testing::Values("keydiff", "keydiff:recent=0.1", "keydiff:anchor=normalized-mean",
+                          "keydiff:anchor=median", "keydiff:anchor=pairwise", "keydiff:metric=dot",
+                          "keydiff:metric=euclidean", "keydiff:anchor=median,metric=dot",
+                          "keydiff:anchor=normalized-mean,metric=euclidean", "manifold", "manifold:window=12",
+                          "manifold:window=30", "manifold:window=900", "l2norm", "leverage", "cur",
+                          "cur:window=16,sinks=4", "logdet", "logdet:ridge=0.01", "h2o", "h2o:recent=0.5",
+                          "h2o:normalize=1", "tova", "tova:heads=all", "snapkv",
+                          "snapkv:window=4,kernel=5,recent=2", "snapkv:kernel=201,recent=0", "sink",
+                          "sink:first=40", "random", "random:seed=3", "lagkv", "lagkv:lag=7,sinks=3",
+                          "lagkv:lag=30", "expected", "expected:epsilon=0", "capkv", "capkv:tau=2",
+                          "capkv:tau=9", "triattention", "triattention:group=mean", "triattention:file=f",
+                          "triattention:file=f,group=mean", "compactor", "compactor:window=3,blend=0.4",
+                          "compactor:sketch=48", "compactor:sketch=9,blend=0.7", "rkv",
+                          "rkv:window=3,kernel=1,threshold=0.2", "rkv:weight=0.6,kernel=21", "dropkv",
+                          "dropkv:window=1", "defensive", "defensive:window=3,kernel=5", "qfilters:file=f"),
         ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf)),
     [](const auto& test) {
       std::string name = std::get<0>(test.param) + "_" + c10::toString(std::get<1>(test.param));

@@ -113,6 +113,7 @@ class Run:
         self.shares = None  # of the layers, as CAKE last measured them
         self.streams = file_of(case["options"]) if case["policy"] == "duo" else None
         self.filters = np.array(file_of(case["options"])) if case["policy"] == "qfilters" else None
+        self.means = file_of(case["options"]) if case["policy"] == "triattention" and "file" in case["options"] else None
         self.rounding = Rounding(*case["cache"]) if "cache" in case else None
         own = [layer for layer in range(model.n_layers) if model.attends(layer) and model.lender(layer) == layer]
         self.budgets = dict(zip(own, block_slots.layer_budgets(
@@ -284,12 +285,15 @@ class Run:
         attention = self.attention(layer, g, queries, w)
         asked = np.array(self.asked[layer])[:, group].swapaxes(0, 1)
         centred = asked - asked.mean(axis=1, keepdims=True)
+        means, moduli = asked.mean(axis=1), np.abs(newer.as_complex(asked)).mean(axis=1)
+        if self.means is not None:
+            means, moduli = (np.array([query[what] for query in self.means[layer][g]]) for what in ("mean", "moduli"))
         return newer.Head(
             unrotated_keys=np.array(head.raw), keys=np.array(head.keys), values=np.array(head.values),
             positions=np.array(head.positions), inverse_frequencies=m.inverse_frequencies(layer),
             window_queries=window, attention=attention, outputs=attention @ np.array(head.values),
-            query_means=asked.mean(axis=1), query_covariances=np.array([c.T @ c / len(c) for c in centred]),
-            query_moduli=np.abs(newer.as_complex(asked)).mean(axis=1),
+            query_means=means, query_covariances=np.array([c.T @ c / len(c) for c in centred]),
+            query_moduli=moduli,
             query_filter=self.filters[layer][g] if self.filters is not None else None, output_weights=None, layer=layer,
             kv_head=g)
 

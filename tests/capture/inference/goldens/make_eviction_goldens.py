@@ -200,6 +200,9 @@ CASES = [
     PLAIN | dict(policy="capkv", options={}, budget=16, block=9),
     PLAIN | dict(policy="triattention", options={}, budget=16, block=8),
     PLAIN | dict(policy="triattention", options={"group": "mean"}, budget=16, block=12),
+    PLAIN | dict(policy="triattention", options={"file": "tiny_llama.means.json"}, budget=16, block=8),
+    PLAIN | dict(policy="triattention", options={"file": "tiny_llama.means.json", "group": "mean", "protect": "sinks:2",
+                                                 "split": "adakv"}, budget=14, block=9),
     PLAIN | dict(policy="random", options={"seed": "3"}, budget=12, block=7),
     PLAIN | dict(policy="random", options={"seed": "18446744073709551615", "protect": "sinks:2"}, budget=14, block=1),
     QWEN3_NEXT | dict(policy="random", options={"seed": "4"}, budget=8, block=5),
@@ -298,14 +301,32 @@ def folder_of(name: str) -> pathlib.Path:
     return HERE.parents[3] / "assets" / name if name.startswith("demo_model") else HERE / name
 
 
-def write_filters(name: str, model: Llama) -> None:
-    """NAME.filters.json, which cases of qfilters name: of the queries of 200 random tokens, to six digits."""
-    prompt = np.random.default_rng(2503).integers(4, model.config["vocab_size"], 200).tolist()
+def queries_asked(model: Llama, seed: int) -> list:
+    """By layer, position and query head: the queries of 200 random tokens, before rotation."""
+    prompt = np.random.default_rng(seed).integers(4, model.config["vocab_size"], 200).tolist()
     run = Run(model, dict(prompt=prompt, generate=0, policy="none", options={}, budget=0))
     for token in prompt:
         run.run_block([token], True)
+    return run.asked
+
+
+def write_means(name: str, model: Llama) -> None:
+    """NAME.means.json, which cases of triattention name, to six digits."""
     layers = []
-    for layer, asked in enumerate(run.asked):
+    for layer, asked in enumerate(queries_asked(model, 2604)):
+        queries = np.array(asked).swapaxes(0, 1)  # (query heads, positions, d)
+        means = [{"mean": [float(f"{x:.6g}") for x in q.mean(axis=0)],
+                  "moduli": [float(f"{x:.6g}") for x in np.abs(newer.as_complex(q)).mean(axis=0)]} for q in queries]
+        group = model.group(layer)
+        layers.append([means[first:first + group] for first in range(0, len(means), group)])
+    lines = ",\n".join(json.dumps(layer) for layer in layers)
+    (HERE / f"{name}.means.json").write_text(f"[{lines}]\n")
+
+
+def write_filters(name: str, model: Llama) -> None:
+    """NAME.filters.json, which cases of qfilters name: of the queries of 200 random tokens, to six digits."""
+    layers = []
+    for layer, asked in enumerate(queries_asked(model, 2503)):
         queries = np.array([[model.rotate_query(layer, q, at, at) for q in heads] for at, heads in enumerate(asked)])
         groups = np.split(queries.swapaxes(0, 1), model.kv_heads(layer))
         layers.append([[float(f"{x:.6g}") for x in newer.query_filter(group)] for group in groups])
@@ -348,6 +369,8 @@ def main() -> None:
         if not (HERE / f"{name}.filters.json").exists() and any(case["policy"] == "qfilters" and
                                                                 case.get("model", "tiny_llama") == name for case in CASES):
             write_filters(name, model)
+        if name == "tiny_llama" and not (HERE / f"{name}.means.json").exists():
+            write_means(name, model)
     for case, found in zip(CASES, written):
         if not found:
             solved = solve(models[case.get("model", "tiny_llama")], case)
