@@ -29,8 +29,8 @@ struct Left {
   RowsLeft at_end;     // once all was generated
 };
 
-// Of equal tokens, which turn by other angles, only rounding tells the norms in layer 0 apart: l2norm rounds it
-// away, and cur ranks by it.
+// Of equal tokens, which turn by other angles, only rounding tells the norms in layer 0 apart: l2norm rounds
+// it away, and cur ranks by it.
 std::vector<std::int32_t> ids_without_repeats(std::int64_t vocab_size) {
   constexpr std::int64_t kFirst = 4, kStep = 37;  // a prime, which does not divide what is left of the ids
   std::vector<std::int32_t> ids;
