@@ -7,11 +7,11 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <mutex>
 #include <set>
 #include <string>
@@ -40,6 +40,13 @@ std::filesystem::path full_path(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::path full = std::filesystem::absolute(path, error);
   return error ? path : full.lexically_normal();
+}
+
+fs::path place_of(const fs::path& path) {
+  std::error_code error;
+  // From the root: of a path that is still to be made, the canonical one may be relative.
+  const fs::path place = fs::weakly_canonical(full_path(path), error);
+  return error ? full_path(path) : place;
 }
 
 std::filesystem::path folder_of(const fs::path& path) {
@@ -99,9 +106,8 @@ bool is_left_over(const fs::directory_entry& file, std::string_view owner) {
     return dash;
   };
   std::error_code error;
-  if (machine.size() != kMachineDigits || machine.find_first_not_of("0123456789abcdef") != machine.npos ||
-      !skip_dash() || !take_number(rest, process) || !skip_dash() || !take_number(rest, began) ||
-      !rest.empty() || !file.is_regular_file(error) || file.is_symlink(error))
+  if (!is_digest(machine, kMachineDigits) || !skip_dash() || !take_number(rest, process) || !skip_dash() ||
+      !take_number(rest, began) || !rest.empty() || !file.is_regular_file(error) || file.is_symlink(error))
     return false;
   if (owner_name(process, began) == owner) {  // of this machine; /proc may hide a process that lives
     const std::uint64_t here = beginning_of_process(process);
@@ -157,7 +163,13 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::commit() {
   sync_part(part_, path_);
   output_path(path_, replace_);
-  complete_file({part_, path_, replace_});
+  NewFile file{part_, path_, replace_};
+  try {
+    complete_file(file);
+  } catch (...) {
+    committed_ = file.keeps_part;  // what it replaced lies there, and nowhere else
+    throw;
+  }
   committed_ = true;
 }
 
@@ -178,7 +190,8 @@ void write_file(const fs::path& path, std::string_view bytes, bool replace) {
   output.commit();
 }
 
-Descriptor::Descriptor(const fs::path& path, int flags) : id_(::open(path.c_str(), flags | O_CLOEXEC)) {}
+Descriptor::Descriptor(const fs::path& path, int flags)
+    : id_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
 
 Descriptor::~Descriptor() {
   if (id_ >= 0) ::close(id_);
@@ -311,14 +324,29 @@ std::ifstream open_file(const fs::path& path, std::string_view expected) {
 }
 
 void require_read(const std::istream& stream, const std::string& name) {
-  if (stream.bad()) throw FileError(fmt::format("{}: could not be read to its end", name));
+  // A stream over C's tells a failure as an end.
+  if (stream.bad() || (&stream == &std::cin && std::ferror(stdin) != 0))
+    throw FileError(fmt::format("{}: could not be read to its end", name));
+}
+
+std::string read_to_end(std::istream& stream, const std::string& name) {
+  constexpr std::size_t kPiece = 1 << 16;
+  std::string text;
+  std::size_t size = 0;
+  do {
+    text.resize(size + kPiece);
+    stream.read(&text[size], kPiece);
+    size += static_cast<std::size_t>(stream.gcount());
+  } while (stream);
+  require_read(stream, name);
+  text.resize(size);
+  return text;
 }
 
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file) throw FileError(fmt::format("{}: cannot be read", path.string()));
-  return text;
+  return read_to_end(file, path.string());
 }
 
 std::string read_file(const fs::path& path, std::size_t n_bytes) {
@@ -336,8 +364,7 @@ std::string_view without_byte_order_mark(std::string_view text) {
 
 std::string read_text_file(const fs::path& path) {
   std::ifstream file = open_file(path, "a text file");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  require_read(file, path.string());
+  const std::string text = read_to_end(file, path.string());
   if (!is_utf8(text)) throw FileError(fmt::format("{}: is no UTF-8; expected text in UTF-8", path.string()));
   return std::string(without_byte_order_mark(text));
 }
@@ -358,8 +385,7 @@ TextInput::TextInput(const std::string& path) {
 }
 
 std::string TextInput::read_all() {
-  std::string text{std::istreambuf_iterator<char>(stream()), {}};
-  check();
+  const std::string text = read_to_end(stream(), name_);
   require_utf8(text, name_);
   return text;
 }

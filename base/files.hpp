@@ -21,6 +21,10 @@ std::filesystem::path output_path(const std::filesystem::path& path, bool replac
 // `path` from the root, without `.` and `..`; `path` itself where the working folder is gone.
 std::filesystem::path full_path(const std::filesystem::path& path);
 
+// Where a path leads, whether it is there or not: links are followed as far as they are there, so that all
+// paths of one file have one place.
+std::filesystem::path place_of(const std::filesystem::path& path);
+
 // The folder that holds `path`; "." where it names none.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
@@ -127,6 +131,11 @@ std::ifstream open_file(const std::filesystem::path& path, std::string_view expe
 
 //   throws FileError where reading a file of that name has failed before its end
 void require_read(const std::istream& stream, const std::string& name);
+
+// All that is left of a stream. A disk that fails midway (EIO) would pass for an end where characters are
+// taken one after another.
+//   throws FileError naming the file where it cannot be read to its end
+std::string read_to_end(std::istream& stream, const std::string& name);
 
 // All bytes of a file.
 //   throws FileError where it cannot be read

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace keyscope {
@@ -172,9 +172,8 @@ std::string read_small_file(const std::filesystem::path& path) {
     throw FileError(
         fmt::format("{}: has {} bytes, expected a configuration, which has few", path.string(), size));
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file) throw FileError(fmt::format("{}: cannot be read; may this user?", path.string()));
-  return text;
+  return read_to_end(file, path.string());
 }
 
 namespace {

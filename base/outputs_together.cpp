@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -33,7 +33,13 @@ bool cannot_be_asked() { return errno == EINVAL || errno == ENOSYS; }
 
 // link() refuses an existing name on every file system that can link at all.
 int rename_by_link(const fs::path& from, const fs::path& to) {
-  if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str());
+  if (::link(from.c_str(), to.c_str()) == 0) {
+    if (::unlink(from.c_str()) == 0) return 0;
+    const int refused = errno;
+    ::unlink(to.c_str());  // a name that could not be moved was not given
+    errno = refused;
+    return -1;
+  }
   std::error_code error;
   if (errno == EEXIST || fs::exists(fs::symlink_status(to, error))) {
     errno = EEXIST;
@@ -64,15 +70,39 @@ Given give_name(const NewFile& file) {
   return Given::kReplaced;
 }
 
-void take_back(const NewFile& file, Given given) noexcept {
-  if (given == Given::kNew) rename_without_replacing(file.path, file.part);
-  if (given == Given::kExchanged) rename_with(file.part, file.path, RENAME_EXCHANGE);
+// Returns what is to be said where it fails: then the part, which is the older file's only copy, stays.
+std::string take_back(NewFile& file, Given given) {
+  if (given == Given::kReplaced) return "";
+  if (given == Given::kNew)
+    return rename_without_replacing(file.path, file.part) == 0
+               ? ""
+               : fmt::format("; {} has its name already, and stays", file.path.string());
+  if (rename_with(file.part, file.path, RENAME_EXCHANGE) == 0) return "";
+  file.keeps_part = true;
+  return fmt::format("; {} is new already, and what it replaced is in {}", file.path.string(),
+                     file.part.string());
 }
 
+// In the order in which the last name of each was given: no folder's names are on the disk before those of
+// the files that they point to.
 void sync_folders(std::span<const NewFile> files) {
-  std::set<fs::path> folders;
-  for (const NewFile& file : files) folders.insert(folder_of(file.path));
+  std::vector<fs::path> folders;
+  for (const NewFile& file : files) {
+    std::erase(folders, folder_of(file.path));
+    folders.push_back(folder_of(file.path));
+  }
   for (const fs::path& folder : folders) sync_path(folder);
+}
+
+// Two results under one name are one, and the other is lost: under --force, without a word.
+void refuse_same_place(const NewFile& one, const NewFile& other) {
+  for (const fs::path& first : {one.path, one.part})
+    for (const fs::path& second : {other.path, other.part})
+      if (first.filename() == second.filename() && place_of(first) == place_of(second))  // no links by now
+        throw FileError(
+            fmt::format("{}: is written twice by one command; expected a name of its own for each "
+                        "of its files",
+                        second.string()));
 }
 
 // Where it cannot be taken away, the next process that writes there does so.
@@ -83,15 +113,16 @@ void remove_part(const NewFile& file) noexcept {
 
 }  // namespace
 
-void give_names(std::span<const NewFile> files) {
+void give_names(std::span<NewFile> files) {
   std::vector<Given> given;
   given.reserve(files.size());
   try {
     for (const NewFile& file : files) given.push_back(give_name(file));
     sync_folders(files);
-  } catch (...) {
-    for (std::size_t i = given.size(); i-- > 0;) take_back(files[i], given[i]);
-    throw;
+  } catch (const std::exception& error) {
+    std::string left;
+    for (std::size_t i = given.size(); i-- > 0;) left += take_back(files[i], given[i]);
+    throw FileError(error.what() + left);
   }
   for (std::size_t i = 0; i < files.size(); ++i)
     if (given[i] == Given::kExchanged) remove_part(files[i]);
@@ -110,9 +141,16 @@ void OutputsTogether::commit() {
   files_.clear();
 }
 
-void complete_file(NewFile file) {
+fs::path OutputsTogether::part_of(const fs::path& path) const {
+  for (const NewFile& file : files_)
+    if (place_of(file.path) == place_of(path)) return file.part;
+  return {};
+}
+
+void complete_file(NewFile& file) {
   if (together == nullptr) return give_names({&file, 1});
-  together->files_.push_back(std::move(file));
+  for (const NewFile& other : together->files_) refuse_same_place(other, file);
+  together->files_.push_back(file);
 }
 
 }  // namespace keyscope

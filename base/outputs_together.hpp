@@ -18,8 +18,10 @@ struct NewFile {
 // cannot be given, those before it are taken back and what they replaced is there again (but where the file
 // system cannot exchange names, as NFS cannot). A kill leaves those that were given: what points to others
 // comes last.
-//   throws FileError where a name cannot be given, or is there and may not be replaced
-void give_names(std::span<const NewFile> files);
+//   throws FileError where a name cannot be given, or is there and may not be replaced. Where one cannot be
+//   taken back either, it says what stays where, and the part that holds an older file becomes one that is
+//   kept
+void give_names(std::span<NewFile> files);
 
 // While it lives, files that this thread completes (AtomicFile, recordings) get no names before `commit`,
 // which gives all of them theirs. For the outputs of one command, which are all there or none is.
@@ -33,15 +35,19 @@ class OutputsTogether {
   //   throws FileError as give_names does
   void commit();
 
+  // Where a file that waits for its name lies by now; empty: none of that name waits.
+  std::filesystem::path part_of(const std::filesystem::path& path) const;
+
  private:
-  friend void complete_file(NewFile file);
+  friend void complete_file(NewFile& file);
   std::vector<NewFile> files_;
   OutputsTogether* outer_;
 };
 
 // Gives a file its name by itself, or has it wait for the OutputsTogether of this thread. Its bytes are on
 // the disk by then.
-//   throws FileError as give_names does
-void complete_file(NewFile file);
+//   throws FileError as give_names does, and where one that waits has the same name, or lies where this one
+//   does
+void complete_file(NewFile& file);
 
 }  // namespace keyscope

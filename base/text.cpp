@@ -67,6 +67,10 @@ std::size_t find_invalid(std::string_view text) {
 
 }  // namespace
 
+bool is_digest(std::string_view text, std::size_t n_digits) {
+  return text.size() == n_digits && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
 bool is_utf8(std::string_view text) { return find_invalid(text) == text.size(); }
 
 std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer) {

@@ -38,6 +38,9 @@ std::string_view replace_invalid_utf8(std::string_view text, std::string& buffer
 
 bool is_utf8(std::string_view text);
 
+// Whether a text is so many hexadecimal digits, in small letters, as digests are written.
+bool is_digest(std::string_view text, std::size_t n_digits);
+
 // As a field of CSV (RFC 4180): in quotes where it must be, or always; what is no UTF-8 becomes U+FFFD.
 std::string csv_field(std::string_view text, bool always_quoted = false);
 

@@ -18,6 +18,7 @@
 #include "app/session/tokens.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/gguf/gguf.hpp"
 #include "capture/model/model_cache.hpp"
@@ -278,7 +279,7 @@ std::string LiveProblems::first() const {
 std::string known_answer(const fs::path& prompt_file) {
   if (prompt_file.empty()) return {};
   try {
-    for (const auto& prompt : nlohmann::json::parse(read_file(prompt_file.parent_path() / "prompts.json")))
+    for (const auto& prompt : parse_json(read_small_file(prompt_file.parent_path() / "prompts.json")))
       if (prompt.at("file") == prompt_file.filename().string()) return prompt.at("expected");
   } catch (const std::exception&) {
     // There is no such list: most prompts have none.

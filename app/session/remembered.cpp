@@ -309,9 +309,12 @@ nlohmann::json read_settings(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return nlohmann::json::object();  // a pipe would never end
   if (fs::file_size(path, error) > kMostSettingsBytes || error) return nlohmann::json::object();
-  std::ifstream file(path);
-  auto json = parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
-  return json.is_object() ? json : nlohmann::json::object();
+  try {
+    auto json = parse_json(read_file(path));
+    return json.is_object() ? json : nlohmann::json::object();
+  } catch (const FileError&) {  // the window opens without them
+    return nlohmann::json::object();
+  }
 }
 
 void write_settings(const fs::path& path, const nlohmann::json& settings) {

@@ -1,7 +1,7 @@
 #include "app/window/window_app.hpp"
 
 #include <algorithm>
-#include <fstream>
+#include <cstdio>
 
 #include <GLFW/glfw3.h>
 #include <epoxy/gl.h>
@@ -15,7 +15,10 @@
 
 #include "app/panels/panels.hpp"
 #include "app/session/live.hpp"
+#include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::window {
 
@@ -103,10 +106,12 @@ void WindowApp::write_state() {
   std::string state = ui_.describe();
   if (state == written_state_) return;
   written_state_ = std::move(state);
-  const std::filesystem::path part = state_file_.string() + ".part";
-  std::ofstream(part) << written_state_ << "\n";
-  std::error_code error;
-  std::filesystem::rename(part, state_file_, error);
+  try {
+    write_file(state_file_, written_state_ + "\n", true);
+  } catch (const FileError& error) {
+    fmt::print(stderr, "keyscope: warning: {}; --state-file is given up\n", terminal_text(error.what()));
+    state_file_.clear();
+  }
 }
 
 namespace {

@@ -92,7 +92,13 @@ hdf5::File PartFile::create() const {
 
 void PartFile::publish() const {
   sync_path(part_);
-  complete_file({part_, out_, replace_, true});
+  try {
+    output_path(out_, true);  // what has appeared there meanwhile may be no file at all
+  } catch (const FileError& error) {
+    throw FileError(fmt::format("{}; it is in {}", error.what(), part_.string()));
+  }
+  NewFile file{part_, out_, replace_, true};
+  complete_file(file);
 }
 
 void PartFile::remove() const noexcept {

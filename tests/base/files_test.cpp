@@ -2,19 +2,23 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope {
@@ -78,6 +82,39 @@ TEST_F(Files, AreReadWhole) {
   EXPECT_EQ(read_file(path_, 2), bytes.substr(0, 2));
   EXPECT_THAT(file_error([&] { read_file(path_, 4); }), HasSubstr("could not be read to its end"));
   EXPECT_THAT(file_error([&] { read_file(folder_.path() / "none"); }), HasSubstr("none: cannot be read"));
+}
+
+// A file whose first bytes cannot be read, as on a failing disk, is no empty one.
+TEST_F(Files, ThatCannotBeReadAreNamed) {
+  const std::string failing = "/proc/self/mem";
+  const std::vector<std::function<void(const std::string&)>> readers{
+      [](const std::string& path) { read_file(path); }, [](const std::string& path) { read_text_file(path); },
+      [](const std::string& path) { TextInput(path).read_all(); },
+      [](const std::string& path) { read_small_file(path); }};
+  for (const auto& read : readers)
+    for (const std::string& path : {failing, folder_.path().string()}) try {
+        read(path);
+        FAIL() << path;
+      } catch (const FileError& error) {
+        EXPECT_THAT(error.what(), ::testing::StartsWith(path));
+      }
+}
+
+TEST_F(Files, StandardInputThatFailsIsNoEmptyOne) {
+  const int before = ::dup(STDIN_FILENO), folder = ::open(folder_.path().c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(folder, 0);
+  ::dup2(folder, STDIN_FILENO);
+  std::string said = "read";
+  try {
+    TextInput("-").read_all();
+  } catch (const FileError& error) {
+    said = error.what();
+  }
+  ::dup2(before, STDIN_FILENO);
+  ::close(before), ::close(folder);
+  std::cin.clear();
+  std::clearerr(stdin);
+  EXPECT_EQ(said, "standard input: could not be read to its end");
 }
 
 TEST_F(Files, AreOpenedWithAWordOnWhatTheyShouldBe) {

@@ -1,18 +1,60 @@
 #include "base/outputs_together.hpp"
 
+#include <cerrno>
+#include <cstdio>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "tests/support/scratch_folder.hpp"
+
+namespace {
+
+// What calls of these fail with, one after another; 0, and after the last: they do not.
+std::deque<int> rename_errors, unlink_errors, fsync_errors;
+std::vector<std::string> synced;  // names of files and folders
+
+bool fails(std::deque<int>& errors) {
+  if (errors.empty()) return false;
+  errno = errors.front();
+  errors.pop_front();
+  return errno != 0;
+}
+
+}  // namespace
+
+// In the place of the system's, for the whole test.
+extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+                         unsigned flags) noexcept {
+  if (fails(rename_errors)) return -1;
+  return static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
+}
+extern "C" int unlink(const char* path) noexcept {
+  if (fails(unlink_errors)) return -1;
+  return static_cast<int>(syscall(SYS_unlink, path));
+}
+extern "C" int fsync(int descriptor) {
+  std::error_code ignored;
+  synced.push_back(
+      std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), ignored).filename());
+  if (fails(fsync_errors)) return -1;
+  return static_cast<int>(syscall(SYS_fsync, descriptor));
+}
 
 namespace keyscope {
 
@@ -70,7 +112,8 @@ class Outputs : public ::testing::Test {
 
 TEST_F(Outputs, GetTheirNamesAndLeaveNothingBeside) {
   put("a", "old");
-  give_names(std::vector<NewFile>{part_of("a", true), part_of("b", false)});
+  std::vector<NewFile> files{part_of("a", true), part_of("b", false)};
+  give_names(files);
   EXPECT_THAT(names(), UnorderedElementsAre("a", "b"));
   EXPECT_EQ(read_file(file("a")), "new a");
   EXPECT_EQ(read_file(file("b")), "new b");
@@ -79,7 +122,7 @@ TEST_F(Outputs, GetTheirNamesAndLeaveNothingBeside) {
 TEST_F(Outputs, AreTakenBackWhereOneCannotGetItsName) {
   put("a", "old");
   put("c", "not to be replaced");
-  const std::vector<NewFile> files{part_of("a", true), part_of("b", false), part_of("c", false)};
+  std::vector<NewFile> files{part_of("a", true), part_of("b", false), part_of("c", false)};
   EXPECT_THAT(refusal([&] { give_names(files); }), AllOf(HasSubstr("/c: "), HasSubstr("left as it is")));
   EXPECT_EQ(read_file(file("a")), "old");
   EXPECT_FALSE(fs::exists(file("b")));
@@ -90,7 +133,7 @@ TEST_F(Outputs, AreTakenBackWhereOneCannotGetItsName) {
 
 TEST_F(Outputs, AreTakenBackWhereTheFolderCannotBeSynced) {
   put("a", "old");
-  const std::vector<NewFile> files{part_of("a", true), part_of("b", false, true)};
+  std::vector<NewFile> files{part_of("a", true), part_of("b", false, true)};
   std::string said;
   {
     const NothingOpens disk;
@@ -119,7 +162,8 @@ TEST_F(Outputs, AreGoneWhereTheCommandFails) {
   try {
     const OutputsTogether outputs;
     write_file(file("a"), "new", true);
-    complete_file(part_of("kept", false, true));
+    NewFile kept = part_of("kept", false, true);
+    complete_file(kept);
     throw FileError("the next one cannot be written");
   } catch (const FileError&) {  // NOLINT(bugprone-empty-catch): what is left is looked at
   }
@@ -139,6 +183,96 @@ TEST_F(Outputs, WithinOthersDoNotWaitForThem) {
   EXPECT_TRUE(fs::exists(file("b")));
   outer.commit();
   EXPECT_TRUE(fs::exists(file("a")));
+}
+
+TEST_F(Outputs, OfOneNameAreRefused) {
+  fs::create_directory(file("d"));
+  fs::create_directory_symlink("d", file("link"));
+  put("d/a", "old");
+  for (const char* again : {"d/a", "d/../d/a", "link/a"}) {
+    OutputsTogether outputs;
+    write_file(file("d/a"), "one", true);
+    EXPECT_THAT(refusal([&] { write_file(file(again), "other", true); }), HasSubstr("is written twice"))
+        << again;
+  }
+  {
+    OutputsTogether outputs;
+    NewFile recording = part_of("r", true, true);
+    complete_file(recording);
+    EXPECT_THAT(refusal([&] { write_file(file("r.part"), "other", true); }),
+                AllOf(HasSubstr("r.part"), HasSubstr("is written twice")));
+  }
+  EXPECT_EQ(read_file(file("d/a")), "old");
+  EXPECT_EQ(read_file(file("r.part")), "new r");
+}
+
+// A power cut between two of these leaves what is pointed to.
+TEST_F(Outputs, AreOnTheDiskInTheOrderOfTheirFolders) {
+  for (const char* name : {"z", "a"}) fs::create_directory(file(name));
+  std::vector<NewFile> files{part_of("a/1", false), part_of("z/1", false), part_of("a/2", false)};
+  synced.clear();
+  give_names(files);
+  EXPECT_THAT(synced, testing::ElementsAre("z", "a"));
+}
+
+class OldFileSystem : public Outputs {
+ protected:
+  ~OldFileSystem() override {
+    for (auto* errors : {&rename_errors, &unlink_errors, &fsync_errors}) errors->clear();
+  }
+};
+
+// NFS has neither flag, a kernel before 3.15 has no such call.
+TEST_F(OldFileSystem, HasLinksForWhatIsNewAndRenamesForTheRest) {
+  for (const int error : {EINVAL, ENOSYS}) {
+    put("a", "old");
+    std::vector<NewFile> files{part_of("a", true), part_of(fmt::format("b{}", error), false)};
+    rename_errors = {error, error, error};  // a: without replacing, in exchange; b: without replacing
+    give_names(files);
+    EXPECT_EQ(read_file(file("a")), "new a");
+  }
+  EXPECT_THAT(names(), UnorderedElementsAre("a", fmt::format("b{}", EINVAL), fmt::format("b{}", ENOSYS)));
+}
+
+TEST_F(OldFileSystem, NeverReplacesWhatMayNotBe) {
+  put("a", "old");
+  std::vector<NewFile> files{part_of("a", false)};
+  rename_errors = {EINVAL};
+  EXPECT_THAT(refusal([&] { give_names(files); }), HasSubstr("left as it is"));
+  EXPECT_EQ(read_file(file("a")), "old");
+}
+
+TEST_F(OldFileSystem, AFileHasOneNameWhereTheOtherCannotBeTakenAway) {
+  std::vector<NewFile> files{part_of("a", false)};
+  rename_errors = {EINVAL};
+  unlink_errors = {EPERM};
+  EXPECT_THAT(refusal([&] { give_names(files); }),
+              AllOf(HasSubstr("/a: cannot get its name"), HasSubstr("not permitted")));
+  EXPECT_THAT(names(), UnorderedElementsAre("a.part"));
+}
+
+// The older file is then in the part, and nowhere else.
+TEST_F(OldFileSystem, WhatCannotBeTakenBackIsKeptAndNamed) {
+  for (const bool in_together : {false, true}) {
+    put("a", "old");
+    synced.clear();
+    rename_errors = {0, 0, EIO};  // without replacing, which finds it; in exchange; back again
+    fsync_errors = {0, EIO};      // the part; the folder
+    std::string part;
+    const std::string said = refusal([&] {
+      if (!in_together) return write_file(file("a"), "new", true);
+      OutputsTogether outputs;
+      write_file(file("a"), "new", true);
+      outputs.commit();
+    });
+    EXPECT_EQ(read_file(file("a")), "new");
+    for (const std::string& name : names())
+      if (name != "a") part = name;
+    ASSERT_NE(part, "") << said;
+    EXPECT_EQ(read_file(file(part)), "old");
+    EXPECT_THAT(said, HasSubstr("what it replaced is in " + file(part).string()));
+    fs::remove(file(part));
+  }
 }
 
 }  // namespace
