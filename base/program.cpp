@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +51,16 @@ std::string machine_identity() {
   return first_line("/proc/sys/kernel/random/boot_id") + " " + names.string();
 }
 
+SpawnAttributes::SpawnAttributes(int flags) {
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_init(&attributes_);
+  posix_spawnattr_setsigmask(&attributes_, &none);
+  posix_spawnattr_setflags(&attributes_, static_cast<short>(flags | POSIX_SPAWN_SETSIGMASK));
+}
+
+SpawnAttributes::~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
+
 ChildProgram::ChildProgram(const std::vector<std::string>& words, Output output) {
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
@@ -66,7 +75,9 @@ ChildProgram::ChildProgram(const std::vector<std::string>& words, Output output)
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   else
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  const int error = posix_spawnp(&process_, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const SpawnAttributes attributes;
+  const int error =
+      posix_spawnp(&process_, arguments[0], &actions, attributes.get(), arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (ends[1] >= 0) close(ends[1]);
   out_ = ends[0];

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <spawn.h>
 #include <sys/types.h>
 
 namespace keyscope {
@@ -18,6 +19,22 @@ std::uint64_t beginning_of_process(std::int64_t process);
 // Of the machine since it was started, and of the numbers that its processes have in this container: where
 // this is the same, so is a process of one number and beginning.
 std::string machine_identity();
+
+// How other programs are started: with no signal blocked, whichever of them this one takes over, so that they
+// can be ended.
+class SpawnAttributes {
+ public:
+  //   flags: of posix_spawnattr_setflags, beside those that this needs
+  explicit SpawnAttributes(int flags = 0);
+  ~SpawnAttributes();
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
 
 // A program that was started in a process of its own.
 class ChildProgram {

@@ -27,6 +27,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "base/sha256.hpp"
 #include "base/shared_memory.hpp"
 
@@ -122,13 +123,11 @@ class Worker {
     posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, memory, kMemoryInWorker);
-    posix_spawnattr_t attributes;  // of a process group of its own
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    const SpawnAttributes attributes(POSIX_SPAWN_SETPGROUP);  // of a process group of its own
     std::string program = python_program(), option = "-c", boot = policy_boot_py;
     char* const arguments[] = {program.data(), option.data(), boot.data(), nullptr};
-    const int error = posix_spawnp(&process_, program.c_str(), &actions, &attributes, arguments, environ);
-    posix_spawnattr_destroy(&attributes);
+    const int error =
+        posix_spawnp(&process_, program.c_str(), &actions, attributes.get(), arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     return error;
   }

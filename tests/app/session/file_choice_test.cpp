@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/app/session/settled_session.hpp"
+#include "tests/support/blocked_signals.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::session {
@@ -112,6 +113,7 @@ TEST_F(DesktopDialogTest, SaysNothingWhenItIsClosed) {
 }
 
 TEST_F(DesktopDialogTest, IsClosedWithTheWindow) {
+  const test::BlockedSignals as_in_main;
   be("exec sleep 60");
   const auto started = std::chrono::steady_clock::now();
   {

@@ -20,6 +20,7 @@
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
+#include "tests/support/blocked_signals.hpp"
 #include "tests/support/cli.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -99,6 +100,15 @@ TEST_F(PythonPolicies, ScoreRowsByKeysAndPositions) {
   EXPECT_EQ(spec.options.at("sha256").size(), 64U);
   EXPECT_THAT(scores(*spec.own), ElementsAre(7, 503, 912));
   EXPECT_FALSE(spec.own->needs().values || spec.own->needs().attention());
+}
+
+// So that what they start in turn can be ended.
+TEST_F(PythonPolicies, HaveNoSignalBlocked) {
+  const test::BlockedSignals as_in_main;
+  const auto spec = python_policy(
+      named("import signal\n\ndef score(head):\n    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])\n"
+            "    return np.full(len(head.positions), float(len(blocked)))\n"));
+  EXPECT_THAT(scores(*spec.own), ElementsAre(0, 0, 0));
 }
 
 TEST_F(PythonPolicies, GetWhatTheyNeed) {
