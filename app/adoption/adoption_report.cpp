@@ -102,12 +102,8 @@ bool is_of_report(const fs::path& name) {
 void claim_folder(const fs::path& out, const evaluation::Settings& settings, std::span<const Task> tasks,
                   bool discard) {
   results::OutFolder folder(out, report_settings(settings, tasks), kTask, discard);
-  if (const auto& discarded = folder.discarded()) {
-    if (discarded->value("task", Json()) != kTask)
-      throw FileError(
-          fmt::format("{}: of another command; take another --out", folder.settings_file().string()));
-    remove_report(out, *discarded);
-  }
+  folder.require_own([](const Json& task) { return task == kTask; });
+  if (const auto& discarded = folder.discarded()) remove_report(out, *discarded);
   folder.make();
   folder.write_settings();
 }

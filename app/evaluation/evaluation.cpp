@@ -19,6 +19,7 @@
 #include "app/figures/nexus.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/inference/budget_split.hpp"
 #include "capture/model/policy_file.hpp"
@@ -265,6 +266,7 @@ ResultFolder::ResultFolder(fs::path out, const Json& settings, bool discard)
     throw FileError(fmt::format("{}: \"task\" is missing; expected an evaluation's settings",
                                 out_.settings_file().string()));
   discarded_task_ = *task;
+  out_.require_own([&](const Json&) { return !figure_names(discarded_task_, true).empty(); });
 }
 
 ResultFolder::~ResultFolder() {
@@ -345,7 +347,14 @@ void ResultFolder::adopt(const Settings& settings, std::span<const Example> exam
       if (earlier_.contains(key)) continue;
       const auto line = find(settings, {&example, &point});
       if (!line) continue;
-      ExampleResult result = parse_result(*line, fmt::format("a result of {}, {}", example.id, point.policy));
+      const std::string where = fmt::format("a result of {}, {}", example.id, point.policy);
+      ExampleResult result = parse_result(*line, where);
+      if (const std::string found = result_key(result.id, result.policy, result.budget_text, result.block);
+          found != key)
+        throw FileError(fmt::format(
+            "{}: found {}, policy {}, budget {}, block {}; expected {}, policy {}, budget {}, block {}",
+            where, shown(result.id), shown(result.policy), shown(result.budget_text), result.block,
+            shown(example.id), shown(point.policy), shown(point.budget_text), point.block));
       earlier_.emplace(key, std::move(result));
       write_all(descriptor_, *line + '\n', path.string());
     }

@@ -45,7 +45,8 @@ class ResultFolder {
  public:
   // Opens OUT, or what will be it. Writes nothing before `begin`.
   //   discard: whether results of other settings may be thrown away
-  //   throws FileError as OutFolder does, and where a line is damaged, naming it
+  //   throws FileError as OutFolder does, where a line is damaged, naming it, and where the results to be
+  //   thrown away are another command's
   ResultFolder(std::filesystem::path out, const nlohmann::ordered_json& settings, bool discard);
   ~ResultFolder();
   ResultFolder(const ResultFolder&) = delete;

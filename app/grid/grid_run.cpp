@@ -60,8 +60,7 @@ evaluation::Settings asked_settings(const GridPlan& plan, const std::vector<std:
 
 GridFolder::GridFolder(const fs::path& out, const GridRun& run, bool discard)
     : run_(run), discard_(discard), out_(out, run_json(run), kTask, discard) {
-  if (const auto& earlier = out_.discarded(); earlier && earlier->value("task", Json()) != kTask)
-    throw FileError(fmt::format("{}: of another command; take another --out", out_.settings_file().string()));
+  out_.require_own([](const Json& task) { return task == kTask; });
   for (const adoption::Task& task : run_.tasks)
     evaluation::check_examples(settings_of(task), task.examples, run_.model);
 }

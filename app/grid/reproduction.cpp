@@ -284,13 +284,19 @@ evaluation::Plan Reproduction::plan() const {
   return all;
 }
 
+std::vector<fs::path> Reproduction::files(const fs::path& out) const {
+  std::vector<fs::path> all{out / results::OutFolder::kSettings};
+  for (const State::Batch& batch : state_->batches)
+    std::ranges::move(evaluation::folder_files(out / batch.folder, batch.settings.task, true),
+                      std::back_inserter(all));
+  return all;
+}
+
 std::vector<FoundRow> Reproduction::run(const fs::path& out, bool discard,
                                         const evaluation::EvaluationWatch& watch) {
   if (!out.empty()) {
     results::OutFolder folder(out, state_->settings_json(), "reproduction", discard);
-    if (const auto& earlier = folder.discarded(); earlier && earlier->value("task", Json()) != kReproduce)
-      throw FileError(
-          fmt::format("{}: of another command; take another --out", folder.settings_file().string()));
+    folder.require_own([](const Json& task) { return task == kReproduce; });
     if (folder.discarded()) fs::remove(folder.file("results.json"));
     folder.make();
     folder.write_settings();

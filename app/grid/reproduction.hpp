@@ -51,6 +51,9 @@ class Reproduction {
   // Rows that cannot be run, with the reason; all others without what will be found.
   std::vector<FoundRow> rows() const;
 
+  // What `run` keeps in an OUT.
+  std::vector<std::filesystem::path> files(const std::filesystem::path& out) const;
+
   // What is to be run of all rows, at most.
   evaluation::Plan plan() const;
 

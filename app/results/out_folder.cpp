@@ -65,6 +65,11 @@ OutFolder::OutFolder(fs::path out, const Json& settings, std::string_view kind, 
   discarded_ = std::make_shared<const Json>(std::move(earlier));
 }
 
+void OutFolder::require_own(const std::function<bool(const Json& task)>& is_own) const {
+  if (discarded_ && !is_own(discarded_->value("task", Json())))
+    throw FileError(fmt::format("{}: of another command; take another --out", settings_file().string()));
+}
+
 void OutFolder::make(const fs::path& name) const {
   const fs::path folder = name.empty() ? out_ : file(name);
   std::error_code error;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,6 +31,12 @@ class OutFolder {
   bool goes_on() const { return goes_on_; }
   // The settings of other results, which are to be removed before `write_settings`; null: there are no such.
   const std::shared_ptr<const nlohmann::ordered_json>& discarded() const { return discarded_; }
+
+  // Where results of other settings are to be discarded, they must be of this command: what another one has
+  // made, possibly over days, is nobody's to remove here.
+  //   is_own: by the "task" of those settings, which is null where they have none
+  //   throws FileError
+  void require_own(const std::function<bool(const nlohmann::ordered_json& task)>& is_own) const;
 
   // Makes OUT, or a folder in it.
   //   throws FileError where it cannot be made

@@ -13,6 +13,7 @@
 #include "analysis/theorem_bounds.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::validation {
 
@@ -136,11 +137,20 @@ Json prompt_record_json(const PromptRecord& record) {
   return json;
 }
 
+namespace {
+
+constexpr std::size_t kKeyDigits = 64;  // of a SHA-256
+
+}  // namespace
+
 PromptRecord parse_prompt_record(std::string_view text, const std::string& where) {
   const nlohmann::json json = parse_json_object(text, where);
   try {
     PromptRecord record;
     record.key = json.at("key").get<std::string>();
+    if (!is_digest(record.key, kKeyDigits))  // files are named by it
+      throw FileError(
+          fmt::format("key is {}, expected {} hexadecimal digits", shown(record.key), kKeyDigits));
     record.n_tokens = read_count<std::int64_t>(json, "n_tokens");
     record.budget = read_count<std::int64_t>(json, "budget");
     for (const auto& run : json.at("runs")) record.runs.push_back(read_run(run));
@@ -302,19 +312,48 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPrompts = "prompts";
 constexpr const char* kRecordings = "recordings";
+constexpr const char* kFigures = "figures";
 
-fs::path prompt_file(const std::string& key) { return fs::path(kPrompts) / (key.substr(0, 16) + ".json"); }
+constexpr std::size_t kNameDigits = 16;  // of a key, in the names of files
+
+std::string file_name(const std::string& key, const char* extension) {
+  return key.substr(0, kNameDigits) + extension;
+}
+
+fs::path prompt_file(const std::string& key) { return fs::path(kPrompts) / file_name(key, ".json"); }
+
+// Those files of a folder that a validation makes there, and the folder where nothing else is in it.
+void remove_made(const fs::path& folder, const std::function<bool(const fs::path& file)>& is_made) {
+  std::error_code error;
+  std::vector<fs::path> made;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (is_made(entry->path().filename())) made.push_back(entry->path());
+  for (const fs::path& file : made) fs::remove(file);
+  if (fs::is_empty(folder, error) && !error) fs::remove(folder);
+}
 
 }  // namespace
 
 ResultFolder::ResultFolder(fs::path out, const nlohmann::ordered_json& settings, bool discard)
-    : out_(std::move(out), settings, "validation", discard) {}
+    : out_(std::move(out), settings, "validation", discard) {
+  out_.require_own([](const nlohmann::ordered_json& task) { return task.is_null(); });
+}
 
 void ResultFolder::begin() {
-  if (out_.discarded())
-    for (const char* name :
-         {kPrompts, kRecordings, "figures", "validation.json", "validation.html", "validation.h5"})
-      fs::remove_all(file(name));
+  if (out_.discarded()) {
+    const auto named = [](const char* extension) {
+      return [=](const fs::path& file) {
+        return file.extension() == extension && is_digest(file.stem().string(), kNameDigits);
+      };
+    };
+    remove_made(file(kPrompts), named(".json"));
+    remove_made(file(kRecordings), named(".h5"));
+    remove_made(file(kFigures), [](const fs::path& name) {
+      return name.extension() == ".svg" &&
+             std::ranges::find(kReportFigures, name.stem().string()) != kReportFigures.end();
+    });
+    for (const char* name : {"validation.json", "validation.html", "validation.h5"}) fs::remove(file(name));
+  }
   out_.make(kPrompts);
   out_.write_settings();
 }
@@ -337,7 +376,7 @@ void ResultFolder::save(const PromptRecord& record) const {
 
 fs::path ResultFolder::recording(const std::string& key) const {
   out_.make(kRecordings);
-  return file(kRecordings) / (key.substr(0, 16) + ".h5");
+  return file(kRecordings) / file_name(key, ".h5");
 }
 
 }  // namespace keyscope::validation

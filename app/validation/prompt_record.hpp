@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -55,7 +56,7 @@ struct PromptRecord {
 nlohmann::ordered_json prompt_record_json(const PromptRecord& record);
 
 //   where: the file, for messages
-//   throws FileError where a field is missing or of another kind
+//   throws FileError where a field is missing or of another kind, or its key is no digest
 PromptRecord parse_prompt_record(std::string_view text, const std::string& where);
 
 // What is kept of every prompt and averaged over them. A quantity belongs to a KV head, or to a whole run.
@@ -113,6 +114,10 @@ std::vector<SummaryRow> summarise(Records records, const analysis::BootstrapOpti
 const SummaryRow* find_row(std::span<const SummaryRow> rows, std::string_view quantity, std::string_view run,
                            int layer = -1);
 
+// What the figures of its report are called, in their order; OUT/figures has a .svg of each.
+inline constexpr std::array<std::string_view, 3> kReportFigures{"correlation-by-layer", "cosines-by-layer",
+                                                                "policies"};
+
 // Where a validation writes: an OutFolder, of which OUT/prompts/KEY.json holds a finished prompt. Every file
 // appears under its name when it is complete and on the disk, so that a killed validation leaves whole
 // prompts and nothing else that counts.
@@ -120,10 +125,10 @@ class ResultFolder {
  public:
   // Opens OUT, or what will be it. Writes nothing before `begin`.
   //   discard: whether results of other settings may be thrown away
-  //   throws FileError as OutFolder does
+  //   throws FileError as OutFolder does, and where the results to be thrown away are another command's
   ResultFolder(std::filesystem::path out, const nlohmann::ordered_json& settings, bool discard);
 
-  // Makes the folder ready: settings written, results of other settings gone.
+  // Makes the folder ready: settings written, results of other settings gone. Files of other names stay.
   void begin();
 
   // A finished prompt; none where it is still to be measured.

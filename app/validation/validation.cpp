@@ -108,9 +108,16 @@ void adopt_records(const Settings& settings, std::span<const results::Prompt> pr
                    const ResultFolder& folder) {
   const auto json = settings_json(settings);
   for (const results::Prompt& prompt : prompts) {
-    if (folder.find(prompt_key(json, prompt.ids))) continue;
-    if (const auto found = find(settings, prompt))
-      folder.save(parse_prompt_record(*found, "a record of " + prompt.name));
+    const std::string key = prompt_key(json, prompt.ids);
+    if (folder.find(key)) continue;
+    const auto found = find(settings, prompt);
+    if (!found) continue;
+    const std::string where = "a record of " + prompt.name;
+    const PromptRecord record = parse_prompt_record(*found, where);
+    if (record.key != key)
+      throw FileError(fmt::format("{}: \"key\" is {}; expected {}, of these settings and this prompt", where,
+                                  record.key, key));
+    folder.save(record);
   }
 }
 

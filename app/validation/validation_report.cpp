@@ -311,7 +311,7 @@ Panel policy_panel(const Report& report, std::string_view id) {
 
 Figure policy_figure(const Report& report) {
   Figure figure;
-  figure.name = "policies";
+  figure.name = kReportFigures[2];
   figure.title = "What eviction leaves, by policy";
   figure.caption = caption_of(report);
   figure.columns = 2;
@@ -325,18 +325,18 @@ Figure policy_figure(const Report& report) {
 }  // namespace
 
 std::vector<Figure> report_figures(const Report& report) {
-  return {
-      layer_figure(
-          report, "correlation-by-layer", "Unlike keys and attention, by layer", {"rank correlation ρ", ""},
-          {{"spearman", "attention per query", figures::kBlue, Marker::kDisc},
-           {"spearman_total", "summed attention", figures::kOrange, Marker::kSquare},
-           {"spearman_given_position", "per query, given position", figures::kGreen, Marker::kDiamond}}),
-      layer_figure(report, "cosines-by-layer", "Keys and queries, by layer", {"cosine", ""},
-                   {{"key_query_mean_cosine", "mean key and mean query", figures::kBlue, Marker::kDisc},
-                    {"top_key_query_cosine", "top KeyDiff key and mean query", figures::kVermillion,
-                     Marker::kTriangle},
-                    {"mean_key_cosine", "keys and mean key", figures::kGrey, Marker::kSquare}}),
-      policy_figure(report)};
+  return {layer_figure(
+              report, std::string(kReportFigures[0]), "Unlike keys and attention, by layer",
+              {"rank correlation ρ", ""},
+              {{"spearman", "attention per query", figures::kBlue, Marker::kDisc},
+               {"spearman_total", "summed attention", figures::kOrange, Marker::kSquare},
+               {"spearman_given_position", "per query, given position", figures::kGreen, Marker::kDiamond}}),
+          layer_figure(report, std::string(kReportFigures[1]), "Keys and queries, by layer", {"cosine", ""},
+                       {{"key_query_mean_cosine", "mean key and mean query", figures::kBlue, Marker::kDisc},
+                        {"top_key_query_cosine", "top KeyDiff key and mean query", figures::kVermillion,
+                         Marker::kTriangle},
+                        {"mean_key_cosine", "keys and mean key", figures::kGrey, Marker::kSquare}}),
+          policy_figure(report)};
 }
 
 void write_report(const Report& report, const capture::Model& model, std::span<const results::Prompt> prompts,

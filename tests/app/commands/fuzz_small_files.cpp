@@ -24,6 +24,7 @@
 #include "app/sweep/work_claims.hpp"
 #include "app/validation/prompt_record.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "tests/support/fuzzed.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -50,6 +51,7 @@ void read_figure(std::string_view text) {
 
 void read_record(std::string_view text) {
   const auto record = validation::parse_prompt_record(text, "a record");
+  if (!is_digest(record.key, 64)) std::abort();  // a file is named by it
   const std::string again = json_text(validation::prompt_record_json(record));
   if (json_text(validation::prompt_record_json(validation::parse_prompt_record(again, "a record"))) != again)
     std::abort();

@@ -11,7 +11,7 @@ TOP = pathlib.Path(__file__).parents[3]
 CASES = {"deep": "[" * 100 + "]" * 100, "very_deep": "[" * 2_000, "nan": '{"format": NaN, "x": NaN, "recording": NaN}',
          "large": '{"format": 1e300, "lease_ms": 9223372036854775807, "pid": 1e300, "began": 18446744073709551615}'}
 TALLY = {"pairs": 4, "violations": 0, "min_slack": 0.25}
-RECORD = {"key": "k", "n_tokens": 8, "budget": 4, "runs": [{"run": "none", "kl_nats": None, "top1_agreement": 1, "heads": []}],
+RECORD = {"key": "0" * 64, "n_tokens": 8, "budget": 4, "runs": [{"run": "none", "kl_nats": None, "top1_agreement": 1, "heads": []}],
           "bounds": [{"layer": 0, "kv_head": 1, "theorem": TALLY, "lemma_stated": TALLY, "lemma_proof": TALLY,
                       "lemma_always": TALLY, "theorem_share": 0.5, "theorem_share_causal": None, "lemma_share": 1}]}
 SCALE = {"id": "s", "long_name": "scale", "units": "", "colour_map": "viridis", "low": 0, "high": 1.5, "logarithmic": False,

@@ -46,6 +46,24 @@ TEST(PromptRecord, ReadsBackToTheLastBit) {
   EXPECT_EQ(read.run("h2o"), nullptr);
 }
 
+// Files are named by it.
+TEST(PromptRecord, AKeyThatIsNoDigestIsRefused) {
+  auto json = prompt_record_json(awkward_record());
+  for (const char* key : {"", "../../package", "/etc/passwd",
+                          "000000000000000000000000000000000000000000000000000000000000000/",
+                          "00000000000000000000000000000000000000000000000000000000000000000",
+                          "A000000000000000000000000000000000000000000000000000000000000000"}) {
+    json["key"] = key;
+    try {
+      parse_prompt_record(json_text(json), "a.json");
+      FAIL() << key;
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(), ::testing::AllOf(HasSubstr("a.json"), HasSubstr("key is "),
+                                                 HasSubstr("expected 64 hexadecimal digits")));
+    }
+  }
+}
+
 TEST(PromptRecord, EveryFieldIsNeeded) {
   const auto whole = prompt_record_json(awkward_record());
   for (const char* field : {"key", "n_tokens", "budget", "runs", "bounds"}) {
@@ -143,6 +161,40 @@ TEST_F(ResultFolderTest, ForceThrowsEarlierResultsAwayOnlyWhenItBegins) {
   EXPECT_FALSE(folder.find(record_.key));
   EXPECT_FALSE(fs::exists(out_ / "validation.json"));
   EXPECT_EQ(refusal(Json{{"block", 128}}), "no error");
+}
+
+TEST_F(ResultFolderTest, ForceLeavesWhatAnotherCommandHasMade) {
+  for (const char* task : {"niah", "grid", "report", "reproduce"}) {
+    fs::remove_all(out_);
+    fs::create_directories(out_ / "recordings");
+    std::ofstream(out_ / "settings.json") << json_text(Json{{"task", task}, {"block", 64}});
+    std::ofstream(out_ / "recordings/mine.h5") << "x";
+    try {
+      ResultFolder(out_, Json{{"block", 128}}, true).begin();
+      FAIL() << task;
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("settings.json"), HasSubstr("of another command")));
+    }
+    EXPECT_TRUE(fs::exists(out_ / "recordings/mine.h5"));
+  }
+}
+
+TEST_F(ResultFolderTest, ForceRemovesWhatAValidationMakesAlone) {
+  ResultFolder earlier(out_, Json{{"block", 64}}, false);
+  earlier.begin();
+  earlier.save(record_);
+  fs::create_directories(out_ / "figures");
+  const std::vector<fs::path> made{earlier.recording(record_.key), out_ / "figures/policies.svg",
+                                   out_ / "validation.html", out_ / "validation.h5"},
+      own{out_ / "prompts/mine.json", out_ / "recordings/mine.h5", out_ / "figures/mine.svg",
+          out_ / "notes.txt"};
+  for (const auto& files : {made, own})
+    for (const fs::path& file : files) std::ofstream(file) << "x";
+  ResultFolder folder(out_, Json{{"block", 128}}, true);
+  folder.begin();
+  EXPECT_FALSE(folder.find(record_.key));
+  for (const fs::path& file : made) EXPECT_FALSE(fs::exists(file)) << file;
+  for (const fs::path& file : own) EXPECT_TRUE(fs::exists(file)) << file;
 }
 
 TEST_F(ResultFolderTest, ForceWithTheSameSettingsKeepsResults) {

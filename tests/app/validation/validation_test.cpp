@@ -19,10 +19,13 @@
 #include "analysis/policies/registry.hpp"
 #include "app/figures/nexus.hpp"
 #include "app/results/out_folder.hpp"
+#include "app/validation/prompt_record.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "tests/app/validation/made_records.hpp"
 #include "tests/support/cli.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::validation {
 
@@ -165,6 +168,36 @@ TEST(Settings, PromptsThatEvictNothingAreRefused) {
   prompts.pop_back();
   settings.budget.rows = 4;
   EXPECT_THAT(error_of(8), AllOf(HasSubstr("p.jsonl, line 2"), HasSubstr("one block of 8")));
+}
+
+// A merged study comes from anywhere: what it says of a prompt is taken for that prompt alone.
+TEST(AdoptedRecords, AreOfThesePromptsAndSettings) {
+  const test::ScratchFolder scratch;
+  Settings settings;
+  settings.policies = default_policies();
+  ResultFolder folder(scratch.file("a/b/out"), settings_json(settings), false);
+  folder.begin();
+  results::Prompt prompt;
+  prompt.name = "line 1";
+  prompt.ids = {12, 3};
+  PromptRecord record = test::made_records(1).front();
+  const auto adopt = [&] {
+    adopt_records(
+        settings, {&prompt, 1},
+        [&](const Settings&, const results::Prompt&) { return json_text(prompt_record_json(record)); },
+        folder);
+  };
+  const std::string key = prompt_key(settings_json(settings), prompt.ids), other = record.key;
+  for (const std::string& wrong : {other, std::string("../../package"), scratch.file("x").string()}) {
+    record.key = wrong;
+    EXPECT_THROW(adopt(), FileError) << wrong;
+    EXPECT_TRUE(std::filesystem::is_empty(folder.file("prompts"))) << wrong;
+  }
+  EXPECT_FALSE(std::filesystem::exists(scratch.file("a/b/package.json")));
+  EXPECT_FALSE(std::filesystem::exists(scratch.file("x.json")));
+  record.key = key;
+  adopt();
+  EXPECT_TRUE(folder.find(key));
 }
 
 }  // namespace
