@@ -11,6 +11,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "capture/recording/hdf5_dataset.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
 #include "capture/recording/hdf5_node.hpp"
@@ -120,12 +121,9 @@ std::optional<VirtualSource> virtual_source(hid_t dataset, const std::string& wh
 // `results/3f/3f….h5`, as `sweep run` names what it writes: a file from elsewhere cannot have anything else
 // of this machine read.
 bool is_study_result(const std::filesystem::path& path) {
-  const auto is_hex = [](const std::string& text, std::size_t length) {
-    return text.size() == length && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  };
   const std::filesystem::path folder = path.parent_path();
-  return path.extension() == ".h5" && is_hex(path.stem().string(), 32) &&
-         is_hex(folder.filename().string(), 2) && folder.parent_path().filename() == "results";
+  return path.extension() == ".h5" && is_digest(path.stem().string(), 32) &&
+         is_digest(folder.filename().string(), 2) && folder.parent_path().filename() == "results";
 }
 
 std::vector<std::string> parts_of(const std::string& path) {
@@ -334,6 +332,7 @@ std::vector<std::string> Group::names() const {
 
 H5I_type_t Group::member_type(const std::string& name) const {
   const Lock lock;
+  if (!is_member_name(name)) return H5I_BADID;
   if (check(H5Lexists(id(), name.c_str(), H5P_DEFAULT), where_, "look for " + name) == 0) return H5I_BADID;
   H5L_info_t link;
   check(H5Lget_info(id(), name.c_str(), &link, H5P_DEFAULT), where_, "look at " + name);
@@ -344,7 +343,8 @@ H5I_type_t Group::member_type(const std::string& name) const {
 
 bool Group::has(const std::string& name) const {
   const Lock lock;
-  return check(H5Lexists(id(), name.c_str(), H5P_DEFAULT), where_, "look for " + name) > 0;
+  return is_member_name(name) &&
+         check(H5Lexists(id(), name.c_str(), H5P_DEFAULT), where_, "look for " + name) > 0;
 }
 
 bool Group::has_group(const std::string& name) const { return member_type(name) == H5I_GROUP; }
@@ -352,6 +352,9 @@ bool Group::has_dataset(const std::string& name) const { return member_type(name
 
 void Group::expect_member(const std::string& name, H5I_type_t type) const {
   const char* expected = type == H5I_GROUP ? "group" : "dataset";
+  if (!is_member_name(name))
+    throw FileError(
+        fmt::format("{}: {} is a path; expected the name of a {}", where_, shown(name), expected));
   if (!has(name)) throw FileError(fmt::format("{}: {} '{}' is missing", where_, expected, name));
   H5L_info_t link;
   check(H5Lget_info(id(), name.c_str(), &link, H5P_DEFAULT), where_, "look at " + name);

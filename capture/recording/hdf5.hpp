@@ -56,7 +56,7 @@ class Group : public Node {
   bool has_group(const std::string& name) const;
   bool has_dataset(const std::string& name) const;
 
-  // `name` is a direct member, reached by a hard link; anything else
+  // `name` is a direct member, reached by a hard link; anything else, a path to one below included,
   //   throws FileError saying what was found there
   Group open_group(const std::string& name) const;
   Group peek(const std::string& name) const;  // for its names and attributes alone: see require_sound

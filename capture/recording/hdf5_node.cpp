@@ -62,6 +62,10 @@ std::string last_error() {
 
 }  // namespace
 
+bool is_member_name(std::string_view name) {
+  return !name.empty() && name != "." && name.find('/') == name.npos;
+}
+
 Lock::Lock() : lock_(library_mutex()) {
   thread_local const bool silenced = [] {
     // The error stack, and with it the switch for printing it, belongs to the thread.

@@ -68,6 +68,10 @@ class Handle {
   Release release_ = nullptr;
 };
 
+// Whether a text names a direct member of a group. HDF5 takes any name for a path, "." for the group itself,
+// and follows each link on its way: soft ones, and those to other files.
+bool is_member_name(std::string_view name);
+
 // Throws FileError: "WHERE: cannot ACTION: what HDF5 or the operating system says". Call under a Lock.
 //   where: the file, or "file: /path/in/it"
 [[noreturn]] void fail(std::string_view where, std::string_view action);

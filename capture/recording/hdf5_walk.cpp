@@ -106,17 +106,27 @@ class Walk {
     H5G_info_t info;
     if (!went(H5Gget_info(group, &info))) return;
     for (hsize_t i = 0; i < info.nlinks; ++i) {
-      std::array<char, 256> name{};
-      const auto length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, name.data(),
-                                             name.size(), H5P_DEFAULT);
-      if (length < 0 || static_cast<std::size_t>(length) >= name.size()) continue;
-      const std::string at = path == "/" ? path + name.data() : path + "/" + name.data();
+      const std::string name = member_name(group, i);
+      if (!is_member_name(name)) continue;
+      const std::string at = path == "/" ? path + name : path + "/" + name;
       footprint_.be_at(at);
       H5L_info_t link;
-      if (!went(H5Lget_info(group, name.data(), &link, H5P_DEFAULT)) || link.type != H5L_TYPE_HARD) continue;
-      if (const Handle object = held(H5Oopen(group, name.data(), H5P_DEFAULT), H5Oclose); object)
-        visit(object, name.data(), at);
+      if (!went(H5Lget_info(group, name.c_str(), &link, H5P_DEFAULT)) || link.type != H5L_TYPE_HARD) continue;
+      if (const Handle object = held(H5Oopen(group, name.c_str(), H5P_DEFAULT), H5Oclose); object)
+        visit(object, name, at);
     }
+  }
+
+  // Of any length, as those who read it have it. Empty: HDF5 gives none.
+  static std::string member_name(hid_t group, hsize_t i) {
+    const auto get = [&](char* name, std::size_t size) {
+      const ssize_t length =
+          H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, size, H5P_DEFAULT);
+      return went(length < 0 ? -1 : 0) ? static_cast<std::size_t>(length) : 0;
+    };
+    std::string name(get(nullptr, 0), '\0');
+    if (!name.empty() && get(name.data(), name.size() + 1) != name.size()) name.clear();
+    return name.substr(0, name.find('\0'));
   }
 
   void look_at(const Handle& object, const std::string& path, int depth) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -452,7 +453,8 @@ RowMatrixF FileRecording::logits(int run) const {
 
 EntryPath entry_path(const std::string& path) {
   const auto at = path.rfind(kEntrySeparator);
-  if (at == std::string::npos || std::filesystem::exists(path)) return {path, ""};
+  std::error_code too_long;  // for a file's name, which an entry's need not be
+  if (at == std::string::npos || std::filesystem::exists(path, too_long)) return {path, ""};
   return {path.substr(0, at), path.substr(at + std::string_view(kEntrySeparator).size())};
 }
 

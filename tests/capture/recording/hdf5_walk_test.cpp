@@ -104,6 +104,26 @@ TEST_F(DamagedHeap, NoByteBringsTheProcessDown) {
   EXPECT_GT(n_refused, 2U);
 }
 
+TEST_F(DamagedHeap, WhatHasALongNameIsWalkedAsWell) {
+  const std::string name(1000, 'k'), run = "/entry/runs/" + name;
+  change([&](hid_t file) {
+    ASSERT_GE(H5Lmove(file, "/entry/runs/keydiff", file, run.c_str(), H5P_DEFAULT, H5P_DEFAULT), 0);
+    H5Ldelete(file, "/entry/runs/none", H5P_DEFAULT);
+  });
+  const std::string sound = bytes();
+  ASSERT_EQ(message(), "");
+  const auto places = references(sound);
+  int n_crashes = 0;
+  for (const std::size_t place : places) {
+    write(with(sound, place + 8, kNoSuchObject));
+    const std::string said = message();
+    n_crashes += said.find("crashes HDF5") != std::string::npos && said.find("kkkk") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_TRUE(n_crashes > 0 || kNothingCrashes);
+  write(sound);
+  EXPECT_THAT(read_everything(path_.string() + "::" + name), HasSubstr("'" + name + "' is missing"));
+}
+
 TEST_F(DamagedHeap, APartIsWalkedWhereAFileHasMany) {
   change([](hid_t file) {
     for (int i = 0; i <= kMostParts; ++i) {

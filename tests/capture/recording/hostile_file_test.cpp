@@ -10,6 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/errors.hpp"
+#include "capture/recording/hdf5.hpp"
+
 namespace keyscope::recording {
 
 // Files that lie or point elsewhere: one clear sentence, and nothing else happens.
@@ -122,6 +125,28 @@ TEST_F(HostileFile, SoftLinksThatLeadNowhereAreRefused) {
     H5Lcreate_soft("/entry/runs", file, kRun, H5P_DEFAULT, H5P_DEFAULT);
   });
   expect_refused("/entry/runs", "'keydiff' is a soft link");
+}
+
+// A name that a file gives (as `default`) or a user asks for is never a way through links.
+TEST_F(HostileFile, PathsInPlaceOfNamesAreRefused) {
+  std::filesystem::copy_file(path_, folder_.path() / "other.h5");
+  change([](hid_t file) {
+    H5Lcreate_soft("/entry", file, "/alias", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external("other.h5", "/", file, "/entry/tokens/out", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  const hdf5::File file = hdf5::File::open(path_);
+  const hdf5::Group root = file.root();
+  for (const std::string name :
+       {"", ".", "/", "entry/runs", "/entry", "./entry", "alias/runs", "entry/tokens/out/entry"}) {
+    EXPECT_FALSE(root.has(name)) << name;
+    EXPECT_FALSE(root.has_group(name)) << name;
+    EXPECT_THROW(root.open_group(name), FileError) << name;
+    EXPECT_THROW(root.open_dataset(name + "/keys"), FileError) << name;
+    EXPECT_THROW(root.read_texts(name), FileError) << name;
+  }
+  for (const char* entry : {"alias/../entry", "entry/tokens/out/entry", "."})
+    EXPECT_THAT(read_everything(path_.string() + "::" + entry), HasSubstr("is a path; expected the name"))
+        << entry;
 }
 
 TEST_F(HostileFile, VirtualDatasetsAreRefused) {
