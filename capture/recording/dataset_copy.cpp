@@ -120,9 +120,9 @@ Dataset copy_dataset(const Group& from_group, Group& to_group, const std::string
   return std::move(copying.copy());
 }
 
-void copy_attributes(const hdf5::Node& from, hdf5::Node& to) {
+void copy_attributes(const hdf5::Node& from, hdf5::Node& to, std::string_view but) {
   for (const std::string& name : from.attribute_names()) {
-    if (to.has_attribute(name)) continue;  // NX_class, set with the group
+    if (name == but || to.has_attribute(name)) continue;  // NX_class, set with the group
     if (const bool list = from.is_list(name); from.is_text(name))
       list ? to.set_texts(name, from.texts(name)) : to.set_text(name, from.text(name));
     else

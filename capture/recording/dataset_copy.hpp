@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "capture/recording/hdf5.hpp"
 
@@ -47,7 +48,8 @@ hdf5::Dataset copy_dataset(const hdf5::Group& from, hdf5::Group& to, const std::
                            const CopyOptions& options = {}, const std::function<void()>& after_chunk = {});
 
 // Attributes of text and whole numbers, or lists of them, that `to` has not yet.
-void copy_attributes(const hdf5::Node& from, hdf5::Node& to);
+//   but: the one that stays behind; empty: none does
+void copy_attributes(const hdf5::Node& from, hdf5::Node& to, std::string_view but = {});
 
 // Puts a dataset of `from` into `to`, in one way or another, without its attributes, unless it is there.
 using TakeDataset =

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -58,6 +62,10 @@ std::string joint_configuration(const std::vector<Info>& all) {
   return json_text(joint);
 }
 
+// What says when the parts were made, and how long that took: joined, they are the same bytes whoever made
+// them when.
+constexpr const char *kStarted = "started", *kBlockMs = "block_ms";
+
 // Puts datasets into a joint recording.
 class Joining {
  public:
@@ -74,11 +82,21 @@ class Joining {
  private:
   Dataset take(const Group& from, Group& to, const std::string& name) {
     const Dataset source = from.open_dataset(name);
+    if (name == kBlockMs) return without_times(source, to, name);
     const bool empty = std::ranges::find(source.shape(), hsize_t{0}) != source.shape().end();
     // Lists are short, and what says where something lies; they are read wherever the file goes.
     if (storage_ == JointStorage::kVirtual && source.shape().size() > 1 && !empty)
       return to.create_virtual(name, source, file_, from.path() + "/" + name);
     return copy(source, from, to, name);
+  }
+
+  static Dataset without_times(const Dataset& source, Group& to, const std::string& name) {
+    Dataset made = to.create_dataset(name, hdf5::ElementType::kFloat32, source.shape());
+    const hsize_t n =
+        std::accumulate(source.shape().begin(), source.shape().end(), hsize_t{1}, std::multiplies());
+    const std::vector<float> unknown(n, std::numeric_limits<float>::quiet_NaN());
+    made.write(std::span(unknown));
+    return made;
   }
 
   // What several layers share is copied once.
@@ -120,7 +138,7 @@ void write_joint_recording(Group& root, const fs::path& folder, const std::strin
         const Group source = from.open_group(part);
         Group copy = to.create_group(part, source.text("NX_class"));
         if (std::string_view(part) == "provenance") copy.set_text("configuration", joint_configuration(all));
-        copy_attributes(source, copy);
+        copy_attributes(source, copy, kStarted);
         joining.take_members(source, copy);
       }
       copy_attributes(from, to);

@@ -1,5 +1,6 @@
 #include "capture/recording/joint_recording.hpp"
 
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -30,6 +31,20 @@ class JointRecording : public ::testing::TestWithParam<SyntheticOptions> {
     write(GetParam(), whole_);
     add_part(whole_, "none");
     add_part(whole_, "keydiff");
+    forget_times(whole_);
+  }
+
+  // What a joint recording leaves out.
+  static void forget_times(const fs::path& recording) {
+    const hid_t file = H5Fopen(recording.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    ASSERT_GE(H5Adelete_by_name(file, "/entry/provenance", "started", H5P_DEFAULT), 0);
+    for (const char* name : {"/entry/runs/none/block_ms", "/entry/runs/keydiff/block_ms"}) {
+      const hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), space = H5Dget_space(dataset);
+      const std::vector<float> unknown(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)), NAN);
+      ASSERT_GE(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, unknown.data()), 0);
+      H5Sclose(space), H5Dclose(dataset);
+    }
+    H5Fclose(file);
   }
 
   // A recording of one run alone, named as a study's results are.
