@@ -58,6 +58,7 @@ void run_analyze(const AnalyzeArguments& arguments) {
     throw UsageError("--json - and --csv - would both write to standard output");
   for (const JsonTarget* target : {&arguments.json, &arguments.csv})
     require_writable(*target, arguments.file);
+  require_different({{"--json", arguments.json.file()}, {"--csv", arguments.csv.file()}});
   const auto recording = recording::open_recording(arguments.file);
   const auto info = recording->info();
   measures::MeasureSelection selection;

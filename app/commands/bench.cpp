@@ -199,11 +199,7 @@ void BenchOutputs::check() const {
   if (out.empty()) return;
   if (!figures::is_nexus_path(out)) figures::format_of(out);
   output_path(out, force);
-  // Neither of them need be there yet.
-  const auto place = [](const std::string& path) { return std::filesystem::weakly_canonical(path); };
-  if (json.given() && !json.is_stdout() && place(json.path) == place(out))
-    throw UsageError(
-        fmt::format("--json {}: that is where --out is written; choose another name", json.path));
+  require_different({{"--out", out}, {"--json", json.file()}});
 }
 
 void BenchModelOptions::add_to(CLI::App& command, std::int64_t repeat) {

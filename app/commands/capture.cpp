@@ -168,7 +168,7 @@ std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
     outputs.commit();
     return outcomes;
   } catch (const Cancelled&) {
-    outputs.commit();
+    if (target.keeps_cut) outputs.commit();
     progress.clear();
     // What was cut short does not replace an older recording.
     const std::filesystem::path part = output_path(target.out, true).string() + ".part";

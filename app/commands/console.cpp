@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -147,10 +149,27 @@ void require_writable(const JsonTarget& target, const std::filesystem::path& sou
   if (!lies_in_new_folder(target.path, out)) output_path(target.path, target.replace);
 }
 
+void require_different(std::span<const std::filesystem::path> outputs) {
+  std::set<std::filesystem::path> seen;
+  for (const std::filesystem::path& path : outputs)
+    if (!path.empty() && !seen.insert(place_of(path)).second)
+      throw UsageError(fmt::format("{}: would be written twice; choose another name", path.string()));
+}
+
+void require_different(std::initializer_list<AskedOutput> outputs) {
+  std::map<std::filesystem::path, const char*> seen;
+  for (const auto& [option, file] : outputs) {
+    if (file.empty()) continue;
+    const auto [other, is_new] = seen.emplace(place_of(file), option);
+    if (!is_new)
+      throw UsageError(fmt::format("{}: would be written twice, by {} and {}; choose another name",
+                                   file.string(), other->second, option));
+  }
+}
+
 bool lies_in_new_folder(const std::filesystem::path& file, const std::filesystem::path& out) {
   namespace fs = std::filesystem;
-  const auto whole = [](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); };
-  return !out.empty() && !fs::exists(out) && whole(folder_of(file) / "") == whole(out / "");
+  return !out.empty() && !fs::exists(out) && place_of(folder_of(file) / "") == place_of(out / "");
 }
 
 void write_json(const JsonTarget& target, const nlohmann::ordered_json& json) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -88,6 +89,8 @@ struct JsonTarget {
 
   bool given() const { return !path.empty(); }
   bool is_stdout() const { return path == "-"; }
+  // Empty where it is no file.
+  std::filesystem::path file() const { return is_stdout() ? std::string() : path; }
 };
 
 // Before long work: whether it can be written.
@@ -96,6 +99,16 @@ struct JsonTarget {
 //   throws UsageError where both are one file; FileError if it exists and may not be replaced
 void require_writable(const JsonTarget& target, const std::filesystem::path& source,
                       const std::filesystem::path& out = {});
+
+// Before long work: whether all that a command writes are different files.
+//   outputs: what is empty is none
+//   throws UsageError naming one that would be written twice
+void require_different(std::span<const std::filesystem::path> outputs);
+struct AskedOutput {
+  const char* option;
+  std::filesystem::path file;
+};
+void require_different(std::initializer_list<AskedOutput> outputs);
 
 // Whether a file is to lie in a folder that is not there yet.
 bool lies_in_new_folder(const std::filesystem::path& file, const std::filesystem::path& out);

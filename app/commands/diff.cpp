@@ -126,6 +126,7 @@ void run_diff(const DiffArguments& arguments) {
     throw UsageError("--json - and --csv - would both write to standard output");
   for (const JsonTarget* target : {&arguments.json, &arguments.csv})
     require_writable(*target, arguments.file);
+  require_different({{"--json", arguments.json.file()}, {"--csv", arguments.csv.file()}});
   const auto recording = recording::open_recording(arguments.file);
   const auto info = recording->info();
   const int a = figures::find_run(*info, arguments.runs[0]), b = figures::find_run(*info, arguments.runs[1]);

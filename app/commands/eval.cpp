@@ -7,7 +7,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -95,13 +94,6 @@ std::vector<std::string_view> names_of(const std::vector<figures::Figure>& made)
   return names;
 }
 
-void require_different(const std::vector<fs::path>& files) {
-  std::set<fs::path> seen;
-  for (const fs::path& path : files)
-    if (!seen.insert(fs::weakly_canonical(fs::absolute(path))).second)
-      throw UsageError(fmt::format("{}: would be written twice; choose another name", path.string()));
-}
-
 // Whether every file that was asked for can be written, each once.
 //   throws UsageError and FileError where not
 void check_outputs(const EvalOptions& options, const evaluation::Settings& settings) {
@@ -117,7 +109,7 @@ void check_outputs(const EvalOptions& options, const evaluation::Settings& setti
     if (!lies_in_new_folder(path, options.out)) output_path(path, options.force);
   const JsonTarget json = options.json_target();
   require_writable(json, options.model.folder(), options.out);
-  if (json.given() && !json.is_stdout()) files.emplace_back(json.path);
+  files.push_back(json.file());
   if (!options.out.empty())
     std::ranges::copy(evaluation::folder_files(options.out, settings.task, compared),
                       std::back_inserter(files));
@@ -281,10 +273,12 @@ std::int64_t record_examples(const EvalOptions& options, const capture::Model& m
     ++n;
     const fs::path out = folder.new_recording(file_name_of(asked.id) + ".h5");
     if (!fs::exists(out)) try {
+        // A part of it would pass for all of it the next time: it never gets the name.
         capture_to_file(model, recorded_options(outcome.settings, table, example, asked, *at),
-                        {out, true, options.quiet});
+                        {.out = out, .replace = true, .quiet = options.quiet, .keeps_cut = false});
       } catch (...) {
-        fs::remove(out);  // a part of it would pass for all of it the next time
+        std::error_code ignored;
+        fs::remove(out.string() + ".part", ignored);
         throw;
       }
   }

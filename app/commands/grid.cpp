@@ -23,6 +23,7 @@
 #include "app/evaluation/task_report.hpp"
 #include "app/grid/grid_run.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/outputs_together.hpp"
 #include "base/text.hpp"
 
@@ -64,10 +65,7 @@ adoption::TaskListOptions tasks_of(const GridArguments& arguments) {
 
 // Numbers that are asked for as well may lie in OUT, under a name of their own.
 void check_json_of_grid(const GridArguments& arguments) {
-  const auto place = [](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
-  };
-  if (grid::is_of_grid(place(arguments.json).lexically_relative(place(arguments.out))))
+  if (grid::is_of_grid(place_of(arguments.json).lexically_relative(place_of(arguments.out))))
     throw UsageError(
         fmt::format("--json {}: a grid writes there itself; choose another name", arguments.json));
 }

@@ -110,6 +110,7 @@ void run_prompts(PromptsArguments& arguments) {
     refuse_same_file(arguments.file, arguments.out);
   }
   if (arguments.json.given()) require_writable(arguments.json, arguments.file);
+  require_different({{"--out", arguments.out}, {"--json", arguments.json.file()}});
   arguments.folder = capture::find_model(arguments.model);
   const capture::ModelConfig config = capture::read_config(arguments.folder);
   const PromptLengths lengths = measure_lengths(arguments, config);

@@ -58,12 +58,7 @@ void check_replay_outputs(const ReplayArguments& arguments) {
   if (arguments.out.empty()) return;
   refuse_same_file(arguments.file, arguments.out);
   output_path(arguments.out, arguments.force);
-  // Neither of them need be there yet.
-  const auto place = [](const std::string& path) { return std::filesystem::weakly_canonical(path); };
-  if (arguments.json.given() && !arguments.json.is_stdout() &&
-      place(arguments.json.path) == place(arguments.out))
-    throw UsageError(
-        fmt::format("--json {}: that is where --out is written; choose another name", arguments.json.path));
+  require_different({{"--out", arguments.out}, {"--json", arguments.json.file()}});
 }
 
 void check_disk(const std::string& out, std::int64_t needed) {

@@ -26,6 +26,7 @@
 #include "app/commands/console.hpp"
 #include "app/commands/options.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/outputs_together.hpp"
 #include "base/text.hpp"
 
@@ -133,11 +134,7 @@ adoption::Adoption measure_adoption(const ReportArguments& arguments, StudyChoic
 
 // Numbers that are asked for as well may lie in OUT, under a name of their own.
 void check_json(const ReportArguments& arguments) {
-  // Absolute first: of a path that is still to be made, the canonical one may be relative.
-  const auto place = [](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
-  };
-  const auto inside = place(arguments.json).lexically_relative(place(arguments.out));
+  const auto inside = place_of(arguments.json).lexically_relative(place_of(arguments.out));
   if (adoption::is_of_report(inside))
     throw UsageError(
         fmt::format("--json {}: a report writes there itself; choose another name", arguments.json));

@@ -65,13 +65,27 @@ std::vector<grid::FoundRow> run_rows(const ReproduceArguments& arguments, grid::
   return reproduction.run(arguments.out, arguments.force, {control, show});
 }
 
+constexpr const char *kTable = "table.txt", *kReproductionCost = "cost.json",
+                     *kReproductionResults = "results.json";
+
+// Numbers that are asked for as well may lie in OUT, under a name of their own.
+void check_json_of_reproduction(const JsonTarget& target, const ReproduceArguments& arguments,
+                                const grid::Reproduction& reproduction) {
+  if (arguments.out.empty()) return;
+  std::vector<std::filesystem::path> files = reproduction.files(arguments.out);
+  for (const char* name : {kTable, kReproductionCost, kReproductionResults})
+    files.push_back(std::filesystem::path(arguments.out) / name);
+  files.push_back(target.file());
+  require_different(files);
+}
+
 void write_reproduction(const ReproduceArguments& arguments, const nlohmann::ordered_json& json,
                         const std::string& table, const nlohmann::ordered_json& cost) {
   if (arguments.out.empty()) return;
   const std::filesystem::path out = arguments.out;
-  write_file(out / "table.txt", table, true);
-  write_file(out / "cost.json", json_text(cost, 2) + "\n", true);
-  write_file(out / "results.json", json_text(json, 2) + "\n", true);
+  write_file(out / kTable, table, true);
+  write_file(out / kReproductionCost, json_text(cost, 2) + "\n", true);
+  write_file(out / kReproductionResults, json_text(json, 2) + "\n", true);
 }
 
 void run_reproduce(const ReproduceArguments& arguments) {
@@ -81,6 +95,7 @@ void run_reproduce(const ReproduceArguments& arguments) {
   const auto model = arguments.model.load(arguments.model.options());
   grid::Reproduction reproduction(experiment, asked_options(arguments), *model,
                                   results::identity_of(*model, hash_progress_line(arguments.quiet)));
+  check_json_of_reproduction(target, arguments, reproduction);
   if (arguments.dry_run) return print_reproduction_plan(reproduction);
   const auto rows = run_rows(arguments, reproduction);
   const std::string command = grid::settling_command(experiment, arguments.file);

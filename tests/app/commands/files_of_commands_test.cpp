@@ -105,6 +105,37 @@ TEST_F(Files, OutputsOfOneCommandAreAllThereOrNone) {
   EXPECT_EQ(std::distance(fs::directory_iterator(file("")), fs::directory_iterator()), 2) << "nothing else";
 }
 
+// With --force the second would replace the first without a word.
+TEST_F(Files, NoOutputReplacesAnother) {
+  const std::string recording = record("a.h5"), prompts = file("prompts.jsonl");
+  write(prompts, "{\"prompt\": \"Once upon a time\"}\n");
+  fs::create_directory(file("d"));
+  fs::create_directory_symlink("d", file("link"));
+  const std::vector<std::vector<std::string>> commands{
+      {"analyze", recording, "--no-bounds", "--quiet", "--json", file("x"), "--csv", file("d/../x")},
+      {"analyze", recording, "--no-bounds", "--quiet", "--json", file("d/x"), "--csv", file("link/x")},
+      {"diff", recording, "--run", "none", "--run", "keydiff", "--json", file("x"), "--csv", file("x")},
+      {"prompts", prompts, "--model", kDemoModel, "--out", file("x.svg"), "--json", file("x.svg")},
+      {"replay", recording, "--policy", "sink", "--budget", "4", "--out", file("x"), "--json",
+       file("d/../x")},
+      {"bench", "score", "--out", file("x.svg"), "--json", file("d/../x.svg")},
+      {"reproduce", KEYSCOPE_SOURCE_DIR "/experiments/cliff-eviction.json", "--model", kDemoModel, "--length",
+       "256", "--samples", "5", "--out", file("out"), "--json", file("out/results.json")},
+      {"sweep", "merge", file("study"), "--out", file("x.h5"), "--parquet", file("x.h5")},
+      {"sweep", "merge", file("study"), "--out", file("x.h5"), "--csv", file("x.h5")}};
+  write(file("study.json"), R"({"name": "s", "models": [")" + std::string(kDemoModel) +
+                                R"("], "jobs": [{"command": "eval niah", "length": 200, "samples": 1}]})");
+  ASSERT_EQ(run_cli({"sweep", "plan", file("study.json"), "--out", file("study")}).status, 0);
+  for (std::vector<std::string> words : commands) {
+    words.emplace_back("--force");
+    const CliResult result = run_cli(words);
+    EXPECT_EQ(result.status, 2) << words.front() << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr("would be written twice")) << words.front();
+    for (const char* name : {"x", "x.svg", "x.h5", "d/x", "out"})
+      EXPECT_FALSE(fs::exists(file(name))) << name;
+  }
+}
+
 // Whose stacks are as large as this are threads that cannot be started.
 TEST_F(Files, WhereNoThreadCanBeStartedItSaysSo) {
   rlimit before{};

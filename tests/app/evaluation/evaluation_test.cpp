@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -68,6 +69,43 @@ class Eval : public ::testing::Test {
 
   test::ScratchFolder folder_;
 };
+
+// A cut recording of that name would be taken for a whole one: it never has it, not even for a moment.
+TEST_F(Eval, ARecordingThatIsCutShortGetsNoName) {
+  Arguments asked = niah("out", "1");
+  asked.insert(asked.end(), {"--threads", "1"});
+  *std::ranges::find(asked, std::string("150,256")) = "1024";
+  *std::ranges::find(asked, std::string("25%,48")) = "5%";
+  ASSERT_EQ(test::run_cli(asked).status, 0);
+  const std::string recordings = path("out/recordings");
+  std::filesystem::create_directory(recordings);
+  const int changes = inotify_init1(IN_NONBLOCK);
+  ASSERT_GE(inotify_add_watch(changes, recordings.c_str(), IN_CREATE | IN_MOVED_TO), 0);
+  asked.insert(asked.end(), {"--record", "1"});
+  const auto has_part = [&] {
+    return std::ranges::any_of(std::filesystem::directory_iterator(recordings), [](const auto& entry) {
+      return entry.path().string().ends_with(".h5.part") && entry.file_size() > 0;
+    });
+  };
+  {
+    test::CliProcess process(asked);
+    for (int i = 0; i < 3000 && !has_part(); ++i) usleep(1000);
+    ASSERT_TRUE(has_part());
+    ASSERT_EQ(process.end_by(SIGINT), 130) << "too late to be cut short";
+  }
+  std::set<std::string> seen;
+  alignas(inotify_event) std::array<char, 4096> events{};
+  for (ssize_t n = 0; (n = ::read(changes, events.data(), events.size())) > 0;)
+    for (ssize_t at = 0; at < n;) {
+      const auto* const event = reinterpret_cast<const inotify_event*>(&events[at]);
+      seen.insert(event->name);
+      at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+    }
+  close(changes);
+  EXPECT_TRUE(std::ranges::any_of(seen, [](const auto& name) { return name.ends_with(".h5.part"); }));
+  for (const std::string& name : seen) EXPECT_FALSE(name.ends_with(".h5")) << name;
+  EXPECT_FALSE(has_part());
+}
 
 // What is recorded is the example as it was asked: the same answers, and where its evidence stands.
 TEST_F(Eval, RecordsExamplesThatAreAnsweredWorse) {
@@ -392,6 +430,49 @@ TEST_F(ResultFolders, OtherSettingsAreRefusedUnlessTheyMayBeDiscarded) {
   for (const char* name : {"niah-recall.png", "niah.h5", "results.json"})
     EXPECT_FALSE(std::filesystem::exists(out_ / name)) << name;
   for (const char* own : kOwn) EXPECT_TRUE(std::filesystem::exists(out_ / own)) << own;
+}
+
+TEST_F(ResultFolders, OfAnotherCommandAreNotDiscarded) {
+  for (const char* task : {"grid", "report", "reproduce", "../x"}) {
+    std::filesystem::create_directories(out_);
+    std::ofstream(out_ / "settings.json") << json_text(Json{{"format", 1}, {"task", task}});
+    std::ofstream(out_ / "results.json") << "x";
+    EXPECT_THAT(message([&] { ResultFolder(out_, settings_, true).begin(); }),
+                HasSubstr("settings.json: of another command"))
+        << task;
+    EXPECT_TRUE(std::filesystem::exists(out_ / "results.json"));
+  }
+}
+
+// A merged study comes from anywhere: a line of another example would pass for this one's.
+TEST_F(ResultFolders, AdoptWhatWasAskedForAlone) {
+  Settings settings;
+  settings.task = "niah";
+  settings.policies = parse_policies({"keydiff"});
+  settings.budgets = parse_budgets({"25%"});
+  settings.blocks = {4};
+  Example example;
+  example.id = "1";
+  ResultFolder folder(out_, settings_, false);
+  folder.begin();
+  ExampleResult found = result("1");
+  const auto adopt = [&] {
+    folder.adopt(settings, {&example, 1}, [&](const Settings&, const AskedResult& asked) {
+      return asked.point->evicts() ? std::optional(result_line(found, {})) : std::nullopt;
+    });
+  };
+  const std::vector<std::function<void()>> changes{[&] { found.id = "2"; }, [&] { found.policy = "sink"; },
+                                                   [&] { found.budget_text = "50%"; },
+                                                   [&] { found.block = 8; }};
+  for (const auto& change : changes) {
+    found = result("1");
+    change();
+    EXPECT_THAT(message(adopt), HasSubstr("expected \"1\", policy \"keydiff\", budget \"25%\", block 4"));
+    EXPECT_EQ(lines(), "");
+  }
+  found = result("1");
+  adopt();
+  EXPECT_EQ(folder.earlier().size(), 1U);
 }
 
 TEST_F(ResultFolders, OnlyOneWritesAtATime) {
