@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <system_error>
 #include <unordered_set>
 
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 
 namespace keyscope::sweep {
@@ -18,30 +20,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that is not there has nothing in it; of one that cannot be read nothing is known.
-void require_listed(const fs::path& folder, const std::error_code& error) {
-  if (error && error != std::errc::no_such_file_or_directory)
-    throw FileError(fmt::format("{}: cannot be listed: {}", folder.string(), error.message()));
-}
-
 std::unordered_set<std::string> claimed_batches(const fs::path& claims) {
   std::unordered_set<std::string> batches;
-  std::error_code error;
-  for (fs::directory_iterator entry(claims, error), last; !error && entry != last; entry.increment(error)) {
-    std::string name = entry->path().filename().string();
+  for_each_entry(claims, [&](const fs::path& claim) {
+    std::string name = claim.filename().string();
     if (!name.starts_with('.')) batches.insert(std::move(name));
-  }
-  require_listed(claims, error);
+  });
   return batches;
 }
 
 // Seconds a token of finished cells, over all that workers have noted; empty: nothing yet.
 std::optional<double> seconds_per_token(const fs::path& workers) {
   double tokens = 0, seconds = 0;
-  std::error_code error;
-  for (fs::directory_iterator entry(workers, error), last; !error && entry != last; entry.increment(error)) {
-    std::ifstream lines(entry->path());
-    if (!lines) throw FileError(fmt::format("{}: cannot be read", entry->path().string()));
+  for_each_entry(workers, [&](const fs::path& worker) {
+    std::ifstream lines(worker);
+    if (!lines) throw FileError(fmt::format("{}: cannot be read", worker.string()));
     for (std::string line; std::getline(lines, line);) {
       const nlohmann::json json = parse_json(line);  // a killed worker's last line may be torn
       if (!json.is_object() || !json.contains("tokens") || !json.contains("seconds")) continue;
@@ -51,10 +44,21 @@ std::optional<double> seconds_per_token(const fs::path& workers) {
       tokens += n_tokens.get<double>();
       seconds += took.get<double>();
     }
-  }
-  require_listed(workers, error);
+    require_read(lines, worker.string());
+  });
   if (tokens <= 0) return std::nullopt;
   return seconds / tokens;
+}
+
+// Empty: it was there when the folder was listed, and a worker has finished its cell since.
+std::optional<Failure> find_failure(const SweepFolder& folder, const std::string& cell) {
+  try {
+    return read_failure(folder, cell);
+  } catch (const FileError&) {
+    std::error_code error;
+    if (!fs::exists(folder.failure(cell), error)) return std::nullopt;
+    throw;
+  }
 }
 
 }  // namespace
@@ -79,7 +83,8 @@ Status status_of(const SweepFolder& folder, const Plan& plan, std::size_t most_f
       ++status.n_done;
     } else if (failed.contains(id)) {
       ++status.n_failed;
-      if (status.failures.size() < most_failures) status.failures.push_back(read_failure(folder, cell->id));
+      if (status.failures.size() < most_failures)
+        if (auto failure = find_failure(folder, cell->id)) status.failures.push_back(*std::move(failure));
     } else {
       status.n_running += claimed.contains(cell->batch) ? 1 : 0;
       status.seconds_left_one += rate ? *rate * static_cast<double>(cell->tokens) : cell->seconds;

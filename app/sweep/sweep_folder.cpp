@@ -94,13 +94,12 @@ void make_folder(const fs::path& folder) {
 // The cells whose files a folder has; none where there is no folder.
 void add_cells(const fs::path& folder, DigestSet& cells) {
   constexpr std::string_view kEnd = ".json";
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), last; !error && entry != last; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (!name.ends_with(kEnd)) continue;
+  for_each_entry(folder, [&](const fs::path& file) {
+    const std::string name = file.filename().string();
+    if (!name.ends_with(kEnd)) return;
     const auto cell = Digest::parse(std::string_view(name).substr(0, name.size() - kEnd.size()));
     if (cell) cells.insert(*cell);
-  }
+  });
 }
 
 // Whether a folder has nothing but what the beginning of a plan, which may have been ended at any moment,
@@ -114,6 +113,14 @@ bool is_begun_plan(const fs::path& folder) {
 }
 
 }  // namespace
+
+void for_each_entry(const fs::path& folder, const std::function<void(const fs::path&)>& each) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), last; !error && entry != last; entry.increment(error))
+    each(entry->path());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw FileError(fmt::format("{}: cannot be listed: {}", folder.string(), error.message()));
+}
 
 fs::path SweepFolder::result(const std::string& cell) const {
   return folder_ / "results" / cell.substr(0, 2) / (cell + ".json");
@@ -247,13 +254,27 @@ void write_whole(const fs::path& file, std::string_view bytes, const std::string
     error = try_write_all(out.id(), bytes);
     if (error == 0 && fsync(out.id()) != 0) error = errno;
   }
-  if (error == 0 && ::rename(part.c_str(), file.c_str()) != 0) error = errno;
-  if (error == 0) return;
-  ::unlink(part.c_str());
-  fail_to_keep(file, error);
+  if (error != 0) {
+    ::unlink(part.c_str());
+    fail_to_keep(file, error);
+  }
+  keep_as(file, part);
 }
 
 }  // namespace
+
+void keep_as(const fs::path& file, const fs::path& part) {
+  if (::rename(part.c_str(), file.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(part.c_str());
+    fail_to_keep(file, error);
+  }
+  try {
+    sync_path(folder_of(file));
+  } catch (const FileError& error) {
+    throw KeepError(error.what());
+  }
+}
 
 void write_result(const SweepFolder& folder, const ResultHead& head, const std::string& lines,
                   const std::string& token) {

@@ -14,6 +14,11 @@
 
 namespace keyscope::sweep {
 
+// What a folder has. One that is not there has nothing; of one that cannot be listed nothing is known.
+//   throws FileError then
+void for_each_entry(const std::filesystem::path& folder,
+                    const std::function<void(const std::filesystem::path&)>& each);
+
 // A study's folder: plan.json, cells.jsonl, and what workers leave in it, as docs/sweep.md lists it.
 class SweepFolder {
  public:
@@ -36,6 +41,7 @@ class SweepFolder {
   Plan read() const;
 
   // The cells that have a result, and those that failed.
+  //   throws FileError where a folder cannot be listed: its cells would pass for missing, and be run again
   DigestSet finished() const;
   DigestSet failed() const;
 
@@ -75,6 +81,11 @@ class KeepError : public FileError {
  public:
   using FileError::FileError;
 };
+
+// Gives a part that is on the disk, in the same folder, its name, over an earlier file, and waits until the
+// name is there too.
+//   throws KeepError
+void keep_as(const std::filesystem::path& file, const std::filesystem::path& part);
 
 // How a result came to be; kept on its first line, so that what is the same for everybody stands apart.
 struct ResultHead {

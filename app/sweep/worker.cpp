@@ -235,11 +235,8 @@ class Worker {
   }
 
   void keep(const Cell& cell, const CellResult& result, double seconds) {
-    if (!result.recording.empty()) {
-      std::error_code error;
-      fs::rename(result.recording, folder_.recording(cell.id), error);
-      if (error) throw KeepError(fmt::format("{}: {}", folder_.recording(cell.id).string(), error.message()));
-    }
+    // Before the result, so that who finds that one finds this one as well.
+    if (!result.recording.empty()) keep_as(folder_.recording(cell.id), result.recording);
     write_result(folder_, {cell.id, plan_.program_version, identity_.name(), seconds}, result.lines,
                  identity_.token);
     finished_.insert(digest_of(cell));

@@ -220,5 +220,50 @@ TEST(SweepStatus, CountsCellsOnce) {
   EXPECT_DOUBLE_EQ(status.seconds_left_one, 4 * 0.5);
 }
 
+// Cells of what cannot be listed would pass for missing, and be run again. Root may list everything but this.
+TEST(SweepStatus, OfWhatIsNoFolderIsRefused) {
+  for (const char* name : {"results/00", "failures", "claims", "workers"}) {
+    const test::ScratchFolder scratch;
+    const SweepFolder folder(scratch.file("study"));
+    Plan plan = small_plan();
+    write_plan(folder, plan, some_cells(6));
+    std::filesystem::remove(folder.path() / name);
+    EXPECT_EQ(status_of(folder, plan).n_planned, 6) << "what is not there has nothing: " << name;
+    std::ofstream(folder.path() / name) << "x";
+    try {
+      status_of(folder, plan);
+      FAIL() << name;
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr((folder.path() / name).string()), HasSubstr("cannot be listed")));
+    }
+  }
+}
+
+TEST(SweepStatus, OfAWorkerThatCannotBeReadIsRefused) {
+  const test::ScratchFolder scratch;
+  const SweepFolder folder(scratch.file("study"));
+  Plan plan = small_plan();
+  write_plan(folder, plan, some_cells(6));
+  std::filesystem::create_symlink("nowhere", folder.workers() / "w.jsonl");
+  EXPECT_THROW(status_of(folder, plan), FileError);
+}
+
+// A worker finishes a failed cell between the listing and the reading.
+TEST(SweepStatus, LeavesOutAFailureThatHasGone) {
+  const test::ScratchFolder scratch;
+  const SweepFolder folder(scratch.file("study"));
+  Plan plan = small_plan();
+  const auto cells = some_cells(6);
+  write_plan(folder, plan, cells);
+  std::filesystem::create_symlink("gone", folder.failure(cells[1].id));  // listed, and not there
+  write_failure(folder, {cells[2].id, "w", "it still is"}, "t");
+  const Status status = status_of(folder, plan);
+  ASSERT_EQ(status.failures.size(), 1U);
+  EXPECT_EQ(status.failures.front().error, "it still is");
+  std::ofstream(folder.failure(cells[2].id)) << "{";
+  EXPECT_THROW(status_of(folder, plan), FileError) << "what is there and damaged is said";
+}
+
 }  // namespace
 }  // namespace keyscope::sweep
