@@ -77,15 +77,19 @@ std::vector<Measure> measures_of(const sweep::StudyJob& job, const std::string& 
 }
 
 // By the Python package: Parquet is a format of its world.
-void write_parquet(const std::string& study, const std::string& out) {
+//   study: the merged file, which need not have its name yet
+void write_parquet(const std::string& study, const std::string& out, bool replace) {
+  AtomicFile output(out, replace);
   const std::string python = capture::python_program();
-  ChildProgram program({python, "-m", "keyscope.study", study, out}, ChildProgram::Output::kRead);
+  ChildProgram program({python, "-m", "keyscope.study", study, output.part().string()},
+                       ChildProgram::Output::kRead);
   program.read();
   if (const int status = program.wait(); status != 0)
     throw Error(fmt::format(
         "--parquet: {} -m keyscope.study ended with {}; it needs the package keyscope and pyarrow, "
-        "in the Python that KEYSCOPE_PYTHON names; {} is written",
-        python, status, study));
+        "in the Python that KEYSCOPE_PYTHON names; nothing is written",
+        python, status));
+  output.commit();
 }
 
 void print_outcome(const sweep::MergeOutcome& outcome, const std::string& out) {
@@ -100,6 +104,7 @@ void run_merge(const MergeArguments& arguments) {
   const JsonTarget csv{arguments.csv, arguments.force, "--csv"};
   const sweep::SweepFolder folder(full_path(arguments.folder));
   const sweep::Plan plan = folder.read();
+  require_different({{"--out", arguments.out}, {"--csv", csv.file()}, {"--parquet", arguments.parquet}});
   require_writable(csv, arguments.out);
   if (!arguments.parquet.empty()) output_path(arguments.parquet, arguments.force);
   sweep::MergeOptions options;
@@ -116,9 +121,10 @@ void run_merge(const MergeArguments& arguments) {
   sweep::MergeOutcome outcome = sweep::merge(folder, plan, measures_of, arguments.out, options);
   progress.clear();
   if (csv.given()) write_text(csv, [&](const auto& write) { sweep::write_csv(outcome.table, write); });
+  if (!arguments.parquet.empty())
+    write_parquet(outputs.part_of(arguments.out).string(), arguments.parquet, arguments.force);
   outputs.commit();
   if (!csv.is_stdout()) print_outcome(outcome, arguments.out);
-  if (!arguments.parquet.empty()) write_parquet(arguments.out, arguments.parquet);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -150,11 +152,11 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 // Jobs that were submitted before and are not over, as `squeue` has them.
 std::vector<std::string> jobs_at_work(const fs::path& jobs) {
-  if (!fs::exists(jobs)) return {};
+  std::vector<std::string> at_work = fs::exists(jobs) ? lines_of(read_text_file(jobs)) : lines_of("");
+  if (at_work.empty()) return {};
   ChildProgram squeue({"squeue", "--noheader", "--me", "--format=%F"}, ChildProgram::Output::kRead);
   const std::vector<std::string> queued = lines_of(squeue.read());
   if (squeue.wait() != 0) throw Error("squeue failed, and its message stands above");
-  std::vector<std::string> at_work = lines_of(read_text_file(jobs));
   std::erase_if(at_work,
                 [&](const std::string& id) { return std::ranges::find(queued, id) == queued.end(); });
   return at_work;
@@ -170,6 +172,28 @@ std::string submitted(const fs::path& script) {
         script.string(), status));
   return id.substr(0, id.find_first_of(";\n"));
 }
+
+// Where the numbers of submitted jobs stand, a line each, so that a study is not submitted twice. Open before
+// one is submitted: what cannot be noted should not run.
+class JobList {
+ public:
+  explicit JobList(const fs::path& file) : name_(file.string()), file_(file, O_RDWR | O_CREAT | O_APPEND) {
+    if (file_.id() < 0) fail_to("be written", name_, errno);
+  }
+
+  //   throws FileError where it is not on the disk then
+  void add(const std::string& id) {
+    const std::string text = read_text_file(name_);
+    const bool torn = !text.empty() && !text.ends_with('\n');
+    write_all(file_.id(), (torn ? "\n" : "") + id + "\n", name_);
+    sync_data(file_.id(), name_);
+    sync_path(folder_of(name_));
+  }
+
+ private:
+  std::string name_;
+  Descriptor file_;
+};
 
 void run_submit(const SubmitArguments& arguments) {
   const sweep::SweepFolder folder(full_path(arguments.folder));
@@ -199,9 +223,16 @@ void run_submit(const SubmitArguments& arguments) {
   fs::create_directories(slurm);
   const fs::path file = free_name(slurm / "job.sh");
   write_file(file, script, false);
-  if (arguments.retry_failed) folder.forget_failures();
+  JobList list(jobs);
   const std::string id = submitted(file);
-  write_file(jobs, (fs::exists(jobs) ? read_text_file(jobs) : "") + id + "\n", true);
+  try {
+    if (arguments.retry_failed) folder.forget_failures();
+    list.add(id);
+  } catch (const std::exception& error) {
+    throw FileError(fmt::format(
+        "{}; job {} is submitted all the same: add a line with its number to {}, or end it by scancel {}",
+        error.what(), id, jobs.string(), id));
+  }
   say("Submitted job {}: {} for {} in {} batches\n", id, counted(n_tasks, "task"),
       counted(missing.n_cells, "cell"), format_count(missing.n_batches));
 }

@@ -51,15 +51,27 @@ void read_bytes(std::FILE* file, void* bytes, std::size_t n) {
   if (std::fread(bytes, 1, n, file) != n) fail_to("read", kRows, errno);
 }
 
-// Gone from its folder as soon as it is open: nothing is left of it, whatever ends the program.
-std::FILE* open_without_name(const std::filesystem::path& folder) {
+// Where a file system has no files without names: gone from its folder as soon as it is open.
+int open_and_unlink(const std::filesystem::path& folder) {
   std::string name = (folder / ".keyscope-rows-XXXXXX").string();
   const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
   if (descriptor < 0) fail_to("be written to", folder.string(), errno);
-  ::unlink(name.c_str());
-  std::FILE* const file = ::fdopen(descriptor, "w+b");
-  if (file == nullptr) fail_to("write", kRows, errno);
-  return file;
+  if (::unlink(name.c_str()) == 0) return descriptor;
+  const int error = errno;
+  ::close(descriptor);
+  fail_to("be removed", name, error);
+}
+
+// Nothing is left of it, whatever ends the program.
+std::FILE* open_without_name(const std::filesystem::path& folder) {
+  int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+  const bool unknown = errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL;
+  if (descriptor < 0 && !unknown) fail_to("be written to", folder.string(), errno);
+  if (descriptor < 0) descriptor = open_and_unlink(folder);
+  if (std::FILE* const file = ::fdopen(descriptor, "w+b")) return file;
+  const int error = errno;
+  ::close(descriptor);
+  fail_to("write", kRows, error);
 }
 
 }  // namespace

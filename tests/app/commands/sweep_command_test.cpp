@@ -328,6 +328,54 @@ TEST_F(SubmitCommand, FollowsTheUsersTemplate) {
   EXPECT_THAT(submit().err, AllOf(HasSubstr("sbatch.template"), HasSubstr("#!")));
 }
 
+TEST_F(SubmitCommand, ForgetsFailuresOnceAJobIsSubmitted) {
+  const auto failure = folder_.file("study") / "failures" / (std::string(32, 'a') + ".json");
+  std::ofstream(failure) << "{}";
+  program("sbatch", "exit 1");
+  EXPECT_EQ(submit({"--retry-failed"}).status, 1);
+  EXPECT_TRUE(std::filesystem::exists(failure));
+  program("sbatch", "echo 41");
+  EXPECT_EQ(submit({"--retry-failed"}).status, 0);
+  EXPECT_FALSE(std::filesystem::exists(failure));
+}
+
+TEST_F(SubmitCommand, NamesAJobThatItCannotNote) {
+  const std::string jobs = path("study/slurm/jobs");
+  std::filesystem::create_directories(jobs);
+  EXPECT_THAT(submit({"--more"}).err, HasSubstr("slurm/jobs"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("submitted"))) << "what cannot be noted is not submitted";
+  std::filesystem::remove(jobs);
+  program("sbatch", "rm " + jobs + "; mkdir " + jobs + "; echo 41");
+  const CliResult lost = submit();
+  EXPECT_EQ(lost.status, 1);
+  EXPECT_THAT(lost.err, AllOf(HasSubstr("job 41 is submitted all the same"), HasSubstr("scancel 41")));
+  std::filesystem::remove(jobs);
+  std::ofstream(jobs) << "40";  // torn
+  program("sbatch", "echo 41");
+  EXPECT_EQ(submit().status, 0);
+  EXPECT_EQ(read_file(jobs), "40\n41\n");
+}
+
+// Python reads the study before it has its name, so that both files are there or neither.
+TEST_F(SubmitCommand, AMergeWritesBothOfItsFilesOrNone) {
+  ASSERT_EQ(run().status, 0);
+  const char* const before = std::getenv("KEYSCOPE_PYTHON");
+  const std::string python = before == nullptr ? "" : before;
+  setenv("KEYSCOPE_PYTHON", path("bin/python").c_str(), 1);
+  const auto merge = [&] {
+    return run_cli({"sweep", "merge", path("study"), "--out", path("m.h5"), "--parquet", path("m.parquet"),
+                    "--csv", path("m.csv"), "--quiet"});
+  };
+  program("python", "exit 3");
+  EXPECT_THAT(merge().err, AllOf(HasSubstr("ended with 3"), HasSubstr("nothing is written")));
+  for (const char* name : {"m.h5", "m.parquet", "m.csv"}) EXPECT_FALSE(std::filesystem::exists(path(name)));
+  program("python", "[ ! -e " + path("m.h5") + " ] && cp \"$3\" \"$4\"");
+  EXPECT_EQ(merge().status, 0);
+  EXPECT_EQ(read_file(path("m.parquet")), read_file(path("m.h5")));
+  EXPECT_TRUE(std::filesystem::exists(path("m.csv")));
+  python.empty() ? unsetenv("KEYSCOPE_PYTHON") : setenv("KEYSCOPE_PYTHON", python.c_str(), 1);
+}
+
 TEST_F(SubmitCommand, SaysThatSlurmIsNotThereOrRefuses) {
   program("sbatch", "echo 'sbatch: error: invalid partition' >&2; exit 1");
   EXPECT_THAT(submit().err, AllOf(HasSubstr("invalid partition"), HasSubstr("sbatch refused")));

@@ -1,5 +1,6 @@
 #include "app/sweep/merge.hpp"
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -8,10 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "app/figures/nexus.hpp"
 #include "app/sweep/study_file.hpp"
@@ -228,6 +232,30 @@ TEST(StudyTable, ColumnsComeWithTheirFirstValueAndBecomeTextsWithTheirFirstText)
 }
 
 // More rows than are written at once; columns that come late, change their kind, or are wide.
+// Not even for a moment: a kill would leave it.
+TEST(StudyTable, ItsRowsNeverHaveAName) {
+  const test::ScratchFolder scratch;
+  const int probe = ::open(scratch.path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (probe < 0) GTEST_SKIP() << "this file system has no files without names";
+  ::close(probe);
+  const int changes = inotify_init1(IN_NONBLOCK);
+  ASSERT_GE(inotify_add_watch(changes, scratch.path().c_str(), IN_CREATE), 0);
+  {
+    StudyTable table(scratch.path());
+    for (int i = 0; i < 3; ++i) {
+      table.add_row();
+      table.set("i", static_cast<double>(i));
+    }
+    std::size_t n = 0;
+    table.for_each_row([&](const StudyTable::Row&) { ++n; });
+    EXPECT_EQ(n, 3U);
+  }
+  std::array<char, 4096> events{};
+  EXPECT_LT(::read(changes, events.data(), events.size()), 0) << "a file had a name";
+  ::close(changes);
+  EXPECT_THROW(StudyTable(scratch.file("nowhere")), FileError);
+}
+
 TEST(StudyTable, IsInAFileWhatItIsAsText) {
   constexpr std::size_t kRows = 10000;
   const test::ScratchFolder scratch;
