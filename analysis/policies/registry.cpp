@@ -274,7 +274,7 @@ std::optional<Budget> budget_in(std::string_view text) {
   Budget budget;
   if (const auto [stop, error] = std::from_chars(text.data(), end, budget.rows);
       error == std::errc() && stop == end && budget.rows >= 1)
-    return budget;
+    return budget.rows <= kMostBudgetRows ? std::optional(budget) : std::nullopt;
   budget.rows = 0;
   const bool percent = text.ends_with('%');
   if (const auto [stop, error] = std::from_chars(text.data(), end, budget.share);
@@ -287,10 +287,11 @@ std::optional<Budget> budget_in(std::string_view text) {
 
 Budget parse_budget(std::string_view text) {
   if (const auto budget = budget_in(text)) return *budget;
-  throw UsageError(fmt::format(
-      "--budget: found '{}'; expected 1 or more rows, such as 64, or a share of the prompt, such as 0.25 "
-      "or 25%",
-      text));
+  throw UsageError(
+      fmt::format("--budget: found '{}'; expected 1 or more rows (to {}), such as 64, or a share of the "
+                  "prompt, such as 0.25 "
+                  "or 25%",
+                  text, kMostBudgetRows));
 }
 
 }  // namespace keyscope::analysis

@@ -35,7 +35,10 @@ std::unique_ptr<Policy> make_policy(const PolicySpec& spec, std::uint64_t seed);
 // Every option of the policy with its value, defaults included, keys ascending: what a recording stores.
 PolicySpec with_defaults(const PolicySpec& spec, std::uint64_t seed);
 
-// "64": rows; "0.25" or "25%": a share.
+// More than any cache holds, and few enough to count with.
+inline constexpr std::int64_t kMostBudgetRows = std::int64_t{1} << 31;
+
+// "64": rows, kMostBudgetRows at most; "0.25" or "25%": a share.
 //   throws UsageError on anything else
 Budget parse_budget(std::string_view text);
 std::optional<Budget> budget_in(std::string_view text);  // nothing where it is anything else

@@ -238,9 +238,14 @@ std::vector<std::int32_t> protected_rows(const Slots::Protection& protect, const
 }
 
 std::int64_t protected_everywhere(const Slots::Protection& protect, std::int64_t budget) {
-  std::vector<std::int32_t> positions(budget);
-  std::iota(positions.begin(), positions.end(), 0);
-  return std::ssize(protected_rows(protect, {.budgets = {}, .nominal = budget}, positions, budget));
+  // As protected_rows counts them where the rows are those of the positions below the budget: some of the
+  // first, and some of the last.
+  const std::int64_t n_boundary = round_half_up(protect.boundaries, budget);
+  const std::int64_t n_recent =
+      protect.recent.rows > 0 ? protect.recent.rows : round_half_up(protect.recent.share, budget);
+  const std::int64_t n_first = std::max<std::int64_t>(protect.sinks, (n_boundary + 1) / 2);
+  const std::int64_t n_last = std::max(n_recent, n_boundary / 2);
+  return std::min(budget, std::min(budget, n_first) + std::min(budget, n_last));
 }
 
 std::vector<std::uint8_t> forced_rows(const Slots& slots, std::span<const std::int32_t> positions,

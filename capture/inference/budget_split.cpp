@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "analysis/policies/registry.hpp"
 #include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
@@ -18,9 +19,9 @@ namespace {
 using analysis::Slots;
 
 double head_number(const nlohmann::json& entry, const std::string& where, HeadNumbers kind) {
-  constexpr double kMostRows = std::int64_t{1} << 31;
   const bool rows = kind == HeadNumbers::kRows;
-  const bool fits = rows ? entry.is_number_integer() && entry.get<double>() <= kMostRows : entry.is_number();
+  const bool fits = rows ? entry.is_number_integer() && entry.get<double>() <= analysis::kMostBudgetRows
+                         : entry.is_number();
   if (!fits || !(entry.get<double>() > 0))
     throw FileError(fmt::format("{} is {}, expected a number {}", where, shown_value(entry),
                                 rows ? "of rows from 1" : "above 0"));

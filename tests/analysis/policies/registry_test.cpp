@@ -218,6 +218,12 @@ TEST(Budget, RowsAreTheSameForEveryPrompt) {
   EXPECT_EQ(budget.text(), "64");
 }
 
+TEST(Budget, RowsAreAsManyAsCanBeCountedWith) {
+  EXPECT_EQ(parse_budget("2147483648").rows, kMostBudgetRows);
+  for (const char* text : {"2147483649", "9223372036854775807", "9223372036854775808"})
+    EXPECT_THROW(parse_budget(text), UsageError) << text;
+}
+
 TEST(Budget, AShareIsRoundedHalfUpAndNeverNothing) {
   const Budget budget = parse_budget("0.25");
   EXPECT_EQ(budget.rows_for(100), 25);

@@ -135,6 +135,23 @@ void expect_whole(const Selection& selection, std::size_t n_rows) {
   EXPECT_EQ(selection.margin.size(), selection.evicted.size());
 }
 
+// Against the rows themselves, of which there would be as many as the budget.
+TEST(Slots, ProtectedRowsAreCountedWithoutThem) {
+  for (const char* protect :
+       {"none", "sinks:4", "recent:10%", "recent:32", "sinks:4+recent:25%", "boundaries:10%",
+        "sinks:64+recent:64", "sinks:2+boundaries:25%", "sinks:4+recent:3+boundaries:33%"})
+    for (std::int64_t budget = 1; budget < 200; budget += 1 + budget / 7) {
+      const Slots slots = slots_of(std::string("protect=") + protect);
+      std::vector<std::int32_t> positions(static_cast<std::size_t>(budget));
+      std::iota(positions.begin(), positions.end(), 0);
+      EXPECT_EQ(
+          protected_everywhere(slots.protect, budget),
+          std::ssize(protected_rows(slots.protect, {.budgets = {}, .nominal = budget}, positions, budget)))
+          << protect << " " << budget;
+    }
+  EXPECT_EQ(protected_everywhere(slots_of("protect=sinks:4").protect, kMostBudgetRows), 4);
+}
+
 TEST(Slots, KeepTheRowsThatNumPyKeeps) {
   int n_compared = 0;
   for (const json& from : read_goldens("../policies/goldens/slots.json", "cases")) {
