@@ -65,6 +65,15 @@ class HostileNames : public ::testing::Test {
     const CliResult result = run(words);
     EXPECT_TRUE(result.status == 1 || result.status == 2) << terminal_text(quote_words(words));
     EXPECT_THAT(result.err, ::testing::StartsWith("keyscope: ")) << terminal_text(quote_words(words));
+    // What is missing, or does not go together, would end it before the name is looked at.
+    EXPECT_TRUE(names_it(result.err)) << result.err << terminal_text(quote_words(words));
+  }
+
+  // As it stands in a path, or quoted as a text.
+  static bool names_it(const std::string& said) {
+    const std::string quoted = json_text(nlohmann::json(kHostile));
+    return said.find(terminal_text(kHostile)) != std::string::npos ||
+           said.find(terminal_text(quoted.substr(1, quoted.size() - 2))) != std::string::npos;
   }
 
   ScratchFolder folder_;
@@ -90,33 +99,40 @@ TEST_F(HostileNames, AreShownAndNotObeyed) {
                  "keydiff", "--budget", "50%", "--out", out("eval")})
                 .status,
             0);
-  for (const char* command : {"analyze", "inspect", "export", "view", "diff"}) refused({command, absent});
-  for (const char* command : {"analyze", "inspect", "export", "view"}) refused({command, bad_});
+  for (const std::string& file : {absent, bad_}) {
+    for (const char* command : {"analyze", "inspect"}) refused({command, file});
+    EXPECT_EQ(run({"view", file}).status, 1);  // without a display it is not looked at
+    refused({"diff", file, "--run", "none", "--run", "keydiff"});
+    refused({"export", file, "--figure", "head-map", "--out", folder_.file("plain").string()});
+  }
   refused({"compare", bad_, recording_});
   refused({"figure", bad_, "head-map", "--out", out("bad") + ".svg"});
-  refused({"figure", recording_, kHostile});
+  refused({"figure", recording_, kHostile, "--out", folder_.file("plain.svg").string()});
   refused({"diff", recording_, "--run", "none", "--run", kHostile});
-  refused({"replay", bad_, "--policy", "sink", "--budget", "10%"});
+  refused({"replay", bad_, "--policy", "sink", "--budget", "10%", "--dry-run"});
   refused({"calibrate", "qfilters", bad_, "--out", out("filters")});
-  for (const char* option : {"--policy", "--budget", "--layers", "--prompt-file", "--budget-file"})
-    refused({"capture", "--model", model_, "--prompt", "x", option, kHostile});
-  refused({"capture", "--model", absent, "--prompt", "x"});
-  refused({"capture", "--model", model_, "--prompt", "x", "--policy", "keydiff:anchor=" + kHostile});
-  refused({"capture", "--model", model_, "--prompt", "x", "--out", absent + "/x.h5"});
-  refused({"capture", "--model", model_, "--prompt-ids", bad_});
+  const std::string plain = folder_.file("plain.h5");
+  for (const char* option : {"--policy", "--budget", "--layers", "--budget-file"})
+    refused({"capture", "--model", kDemoModel, "--prompt", "x", "--out", plain, option, kHostile});
+  refused({"capture", "--model", kDemoModel, "--prompt-file", absent, "--out", plain});
+  refused({"capture", "--model", absent, "--prompt", "x", "--out", plain});
+  refused({"capture", "--model", kDemoModel, "--prompt", "x", "--out", plain, "--policy",
+           "keydiff:anchor=" + kHostile});
+  refused({"capture", "--model", kDemoModel, "--prompt", "x", "--out", absent + "/x.h5"});
+  refused({"capture", "--model", kDemoModel, "--prompt-ids", bad_, "--out", plain});
   refused({"tokenize", "--model", absent, "--prompt", "x"});
-  refused({"prompts", "--model", model_, "--file", bad_});
-  refused({"eval", kHostile});
-  refused({"eval", "ruler", "--model", model_, "--data", bad_, "--out", absent});
-  refused({"grid", "--model", model_, "--scorer", kHostile, "--out", absent});
-  for (const char* command : {"report", "validate"})
-    refused({command, "--model", absent, "--out", out(command)});
-  refused({"reproduce", bad_, "--model", model_});
-  refused({"sweep", "plan", bad_, "--out", absent});
-  for (const char* step : {"status", "run", "merge"}) refused({"sweep", step, absent});
+  refused({"prompts", bad_, "--model", kDemoModel});
+  for (const Words& words : {Words{kHostile}, {"--" + kHostile}, {"eval", kHostile}})
+    EXPECT_EQ(run(words).status, 2);
+  refused({"eval", "ruler", "--model", kDemoModel, "--data", bad_, "--out", plain});
+  refused({"grid", "--model", kDemoModel, "--task", "niah", "--scorer", kHostile, "--out", plain});
+  refused({"report", "--model", absent, "--task", "niah", "--policy", "sink", "--out", plain});
+  refused({"validate", "--model", absent, "--prompts", prompt_, "--out", plain});
+  refused({"reproduce", bad_, "--model", kDemoModel});
+  refused({"sweep", "plan", bad_, "--out", plain});
+  for (const char* step : {"status", "run"}) refused({"sweep", step, absent});
+  refused({"sweep", "merge", absent, "--out", plain});
   refused({"bench", "score", "--policy", kHostile});
-  refused({kHostile});
-  refused({"--" + kHostile});
   // Every command was among them.
   const std::string help = run({"--help"}).out;
   const std::string commands = help.substr(help.find("Subcommands:"));

@@ -117,7 +117,8 @@ TEST_F(DamagedHeap, WhatHasALongNameIsWalkedAsWell) {
   for (const std::size_t place : places) {
     write(with(sound, place + 8, kNoSuchObject));
     const std::string said = message();
-    n_crashes += said.find("crashes HDF5") != std::string::npos && said.find("kkkk") != std::string::npos ? 1 : 0;
+    n_crashes +=
+        said.find("crashes HDF5") != std::string::npos && said.find("kkkk") != std::string::npos ? 1 : 0;
   }
   EXPECT_TRUE(n_crashes > 0 || kNothingCrashes);
   write(sound);
