@@ -39,11 +39,12 @@ def outcome(command):
         done = subprocess.run(command, capture_output=True, timeout=SECONDS, preexec_fn=limited, check=False)
     except subprocess.TimeoutExpired:
         return "hangs"
-    if done.returncode not in (0, 1, 2):
+    if done.returncode not in (0, 1):
         return f"ends with {done.returncode}"
-    said = done.stderr.decode(errors="replace").strip()
-    if done.returncode != 0 and not said.startswith("keyscope: "):
-        return "says nothing"
+    said = done.stderr.decode(errors="replace").splitlines()
+    sentences = [line for line in said if line.startswith("keyscope: ") and not line.startswith("keyscope: warning: ")]
+    if len(sentences) != done.returncode:
+        return f"says {len(sentences)} sentences"
     return "read" if done.returncode == 0 else "refused"
 
 

@@ -13,6 +13,7 @@ import argparse
 import copy
 import dataclasses
 import json
+import os
 import pathlib
 import random
 import re
@@ -21,7 +22,7 @@ import signal
 import sys
 
 import fault_cases
-from faults import Bench, Judge, Ran, Table, show_attacks
+from faults import Bench, Judge, Ran, Table, Unfit, add_scratch, show_attacks
 
 CALLS = "openat,write,writev,pwrite64,ftruncate,fallocate,fsync,fdatasync,rename,renameat2,link,unlink,unlinkat,mkdir,rmdir"
 SECTOR = 512
@@ -280,7 +281,10 @@ def readable(arguments: str) -> str:
 def lose_power_in_all(bench: Bench, table: Table, asked: argparse.Namespace) -> None:
     for case in (case for case in fault_cases.CASES if case.name in asked.case):
         for older in {"no": [False], "yes": [True], "both": [False, True]}[asked.older]:
-            lose_power(bench, Judge(bench, case, older), table, asked, older)
+            try:
+                lose_power(bench, Judge(bench, case, older), table, asked, older)
+            except Unfit as why:
+                table.add("power", case.name, [str(why)], f"{sys.argv[0]} {asked.keyscope} --case {case.name}")
 
 
 def main() -> None:
@@ -290,7 +294,7 @@ def main() -> None:
     parser.add_argument("--older", choices=["no", "yes", "both"], default="both")
     parser.add_argument("--states", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/dev/shm/keyscope-power-loss"))
+    add_scratch(parser, f"keyscope-power-loss-{os.getpid()}")
     asked = parser.parse_args()
     bench = Bench(asked.keyscope, asked.scratch)
     show_attacks(lambda table: lose_power_in_all(bench, table, asked), asked.scratch)

@@ -11,7 +11,6 @@ more than `--growth`.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -43,10 +42,14 @@ class Events:
 
     def __init__(self, draw, window, recordings):
         self.draw, self.window, self.recordings = draw, window, recordings
+        self.went = True  # whether every part of the event reached the window
 
     def tool(self, *words):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(["xdotool", *map(str, words)], check=False, capture_output=True, timeout=60)
+        try:
+            done = subprocess.run(["xdotool", *map(str, words)], check=False, capture_output=True, timeout=60)
+            self.went &= done.returncode == 0
+        except subprocess.TimeoutExpired:
+            self.went = False
 
     def place(self):
         return self.draw.randrange(SIZE[0]), self.draw.randrange(SIZE[1])
@@ -87,9 +90,12 @@ class Events:
         self.tool("key", "Return")
 
     def act(self):
+        """Whether it has happened."""
+        self.went = True
         kinds = [self.key] * 8 + [self.click] * 4 + [self.wheel] * 3 + [self.drag] * 3 + [self.palette] * 3
         self.draw.choice(kinds + [self.resize, self.run_again, self.open])()
         self.tool("key", "Escape")
+        return self.went
 
 
 def measured(process):
@@ -111,8 +117,11 @@ class Captures(threading.Thread):
         self.problems, self.counts, self.whole = [], dict.fromkeys(("finished", "interrupted", "killed", "refused"), 0), []
 
     def run(self):
-        while not self.over.is_set():
-            self.capture(self.folder / f"capture-{sum(self.counts.values())}.h5")
+        try:
+            while not self.over.is_set():
+                self.capture(self.folder / f"capture-{sum(self.counts.values())}.h5")
+        except Exception as error:  # or the soak would go on without captures, and say that all was well
+            self.problems.append(f"captures ended: {error!r}")
 
     def capture(self, out):
         slot = self.draw.choice(SLOTS)
@@ -171,10 +180,9 @@ def soak(asked):
         captures = Captures(asked.keyscope, folder, random.Random(asked.seed + 1000))
         events = Events(draw, window_id(window), captures.whole)
         captures.start()
-        began, next_measure, n_events = time.monotonic(), 0.0, 0
+        began, next_measure, n_events, n_lost = time.monotonic(), 0.0, 0, 0
         while time.monotonic() - began < 60 * asked.minutes and window.poll() is None:
-            events.act()
-            n_events += 1
+            n_events, n_lost = (n_events + 1, n_lost) if events.act() else (n_events, n_lost + 1)
             if time.monotonic() >= next_measure and window.poll() is None:
                 lines.write(json.dumps({"part": asked.seed, "minute": (time.monotonic() - began) / 60, "events": n_events,
                                         **measured(window)}) + "\n")
@@ -183,6 +191,8 @@ def soak(asked):
         captures.over.set()
         captures.join()
         problems = captures.problems
+        if n_lost > n_events:
+            problems.append(f"{n_lost} events did not reach the window, and only {n_events} did")
         if window.poll() is not None:
             problems.append(f"the window ended with {window.returncode}: "
                             f"{(folder / 'stderr').read_text(errors='replace')[-500:]}")
