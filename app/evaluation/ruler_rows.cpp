@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "app/evaluation/task_data.hpp"
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "base/sha256.hpp"
 
 namespace keyscope::evaluation {
 
@@ -204,14 +206,11 @@ class RulerCollection {
     Evidence evidence = ruler_evidence(*row.task, row.text, ids, tokenizer_);
     Example example =
         ruler_example(*row.task, length, std::ssize(examples), std::move(ids), std::move(row.text.outputs));
-    const auto same = std::ranges::find_if(examples, [&](const Example& earlier) {
-      return earlier.prompt_ids == example.prompt_ids && earlier.answers == example.answers;
-    });
-    if (same != examples.end())
-      throw FileError(
-          fmt::format("{}: the same \"input\" and \"outputs\" as on an earlier row of {} at {} tokens, "
-                      "which would count twice",
-                      where, row.task->name, length));
+    Sha256 row_hash;
+    row_hash.add(fmt::format("{} {} {}", row.task->name, length, json_text(json)));
+    if (!seen_.insert(row_hash.hex()).second)
+      throw FileError(fmt::format("{}: the same row as an earlier one of {} at {} tokens, which would count twice",
+                                  where, row.task->name, length));
     example.evidence = std::move(evidence);
     examples.push_back(std::move(example));
   }
@@ -234,6 +233,7 @@ class RulerCollection {
   const tokenizer::Tokenizer& tokenizer_;
   PromptEncoder encoder_;
   std::map<std::pair<std::ptrdiff_t, std::int64_t>, std::vector<Example>> examples_;
+  std::set<std::string> seen_;  // SHA-256 of rows with their task and length
 };
 
 }  // namespace
