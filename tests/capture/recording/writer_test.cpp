@@ -123,6 +123,16 @@ TEST_F(Writer, LeavesAFileThatAppearsMeanwhile) {
   EXPECT_TRUE(open_recording(part().string())->info()->complete);
 }
 
+TEST_F(Writer, ReplacesNoPipeThatAppearsMeanwhile) {
+  auto writer = make_recording_writer(out_, true);
+  capture_.send(*writer);
+  ASSERT_EQ(mkfifo(out_.c_str(), 0600), 0);
+  EXPECT_THAT(message_of([&] { writer->end(true); }),
+              ::testing::AllOf(HasSubstr("no regular file"), HasSubstr("; it is in " + part().string())));
+  EXPECT_TRUE(std::filesystem::is_fifo(out_));
+  EXPECT_TRUE(open_recording(part().string())->info()->complete);
+}
+
 TEST_F(Writer, RefusesASecondWriterEvenWithReplace) {
   auto first = make_recording_writer(out_, false);
   first->begin(capture_.plan());
