@@ -209,8 +209,9 @@ class RulerCollection {
     Sha256 row_hash;
     row_hash.add(fmt::format("{} {} {}", row.task->name, length, json_text(json)));
     if (!seen_.insert(row_hash.hex()).second)
-      throw FileError(fmt::format("{}: the same row as an earlier one of {} at {} tokens, which would count twice",
-                                  where, row.task->name, length));
+      throw FileError(
+          fmt::format("{}: the same row as an earlier one of {} at {} tokens, which would count twice", where,
+                      row.task->name, length));
     example.evidence = std::move(evidence);
     examples.push_back(std::move(example));
   }

@@ -57,8 +57,8 @@ RulerRow read_ruler_row(const nlohmann::json& row, const RulerPlace& place, cons
 std::int64_t ruler_target(std::int64_t length);
 
 // The rows of the tasks and lengths asked for, or all, in the order of tasks, lengths, files and lines.
-//   throws FileError as read_json_rows, on a row that is there twice with all its fields, and on a prompt that
-//   does not fit into the model's context with its answer; UsageError where no row is of what was asked
+//   throws FileError as read_json_rows, on a row that is there twice with all its fields, and on a prompt
+//   that does not fit into the model's context with its answer; UsageError where no row is of what was asked
 RulerSet read_ruler_rows(const RulerOptions& options, const capture::Model& model);
 
 }  // namespace keyscope::evaluation
