@@ -139,7 +139,7 @@ TEST(Experiment, ThoseOfTheRepositoryCanBeRead) {
     }
     ++n_files;
   }
-  EXPECT_GE(n_files, 20);
+  EXPECT_GE(n_files, 24);
   EXPECT_GE(n_published, 900);
 }
 
