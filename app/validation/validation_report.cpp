@@ -1,7 +1,6 @@
 #include "app/validation/validation_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <initializer_list>
 #include <string>
 #include <string_view>
