@@ -131,7 +131,7 @@ void clear_left_over(const fs::path& folder) {
     const std::string path = file->path().string();
     std::string_view name = path;
     if (!name.ends_with(kPart)) continue;
-    name.remove_suffix(kPart.size());
+    while (name.ends_with(kPart)) name.remove_suffix(kPart.size());  // a recording's part has one of its own
     const auto dot = name.rfind('.');
     std::error_code ignored;
     if (dot != name.npos && is_left_over(*file, name.substr(dot + 1))) fs::remove(path, ignored);

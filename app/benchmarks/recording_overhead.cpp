@@ -5,10 +5,8 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include "app/benchmarks/benchmark.hpp"
+#include "base/files.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::benchmarks {
@@ -17,23 +15,22 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// A recording that nobody keeps.
+// A recording that nobody keeps: a part of a file that never gets its name, and goes with its process at the
+// latest when the next one writes there.
 class ScratchRecording {
  public:
-  explicit ScratchRecording(const fs::path& folder)
-      : path_(folder / fmt::format(".keyscope-bench-{}.h5", ::getpid())) {}
+  explicit ScratchRecording(const fs::path& folder) : never_named_(folder / ".keyscope-bench.h5", true) {}
   ~ScratchRecording() {
     std::error_code error;
-    fs::remove(path_, error);
-    fs::remove(path_.string() + ".part", error);
+    fs::remove(path().string() + ".part", error);
   }
   ScratchRecording(const ScratchRecording&) = delete;
   ScratchRecording& operator=(const ScratchRecording&) = delete;
 
-  const fs::path& path() const { return path_; }
+  const fs::path& path() const { return never_named_.part(); }
 
  private:
-  fs::path path_;
+  AtomicFile never_named_;
 };
 
 struct OverheadSamples {

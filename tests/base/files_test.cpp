@@ -189,15 +189,17 @@ TEST_F(Files, WhatADeadProcessLeftIsClearedAndWhatALivingOneWritesIsNot) {
   }
   std::ofstream(folder_.path() / "a.0123456789ab-1-1.part") << "another machine's, new";
   std::ofstream(folder_.path() / "b.0123456789ab-1-1.part") << "another machine's, old";
-  std::filesystem::last_write_time(folder_.path() / "b.0123456789ab-1-1.part",
-                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(25));
+  std::ofstream(folder_.path() / "c.h5.0123456789ab-1-1.part.part") << "a part of that, old";
+  for (const char* name : {"b.0123456789ab-1-1.part", "c.h5.0123456789ab-1-1.part.part"})
+    std::filesystem::last_write_time(folder_.path() / name,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(25));
   const auto names = [&] {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
       found.push_back(entry.path().filename().string());
     return found;
   };
-  ASSERT_EQ(names().size(), 8U);
+  ASSERT_EQ(names().size(), 9U);
   write_file(folder_.path() / "new.json", "{}", false);
   EXPECT_THAT(names(), ::testing::UnorderedElementsAre("new.json", "mine.part", "a.0123456789ab-1-1.part",
                                                        "backup.2024-11-03.part", "archive.a-1-b.part",

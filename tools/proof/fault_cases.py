@@ -67,7 +67,7 @@ CASES = (
          " --out out --quiet", (), "out/results.json", EVALUATION),
     Case("eval-longbench", f"eval longbench {MODEL} --data {ROOT}/assets/eval/longbench.jsonl --rows 1"
          " --max-tokens 64 --policy keydiff --block 16 --out out --quiet", (), "out/results.json", EVALUATION),
-    Case("eval-perplexity", f"eval perplexity {MODEL} --text text.txt --policy keydiff --budget 8 --block 8"
+    Case("eval-perplexity", f"eval perplexity {MODEL} --text text.txt --length 16 --policy keydiff --budget 8 --block 8"
          " --out out --quiet", ("text.txt",), "out/results.json", EVALUATION),
     Case("grid", f"grid {MODEL} --scorer keydiff,random --task niah --budget 50% --length 64 --examples 1 --block 16"
          " --out out --json out.json --quiet", (), "out.json", EVALUATION),

@@ -151,7 +151,8 @@ TEST_P(WatchedRowsOf, RanksAreThoseOfTheScores) {
   const auto keys = recording->keys(0, 0, 0);
   const auto evicted = recording->trace(0, 0, 0).evicted_at;
   std::int64_t n_checked = 0;
-  for (const LostRow& row : complete(*model, {asked}).front().lost) {
+  const auto completions = complete(*model, {asked});
+  for (const LostRow& row : completions.front().lost) {
     if (row.layer != 0 || row.kv_head != 0) continue;
     std::vector<std::int32_t> there;
     for (std::int32_t other = 0; other < row.n_read; ++other)
