@@ -111,7 +111,7 @@ def make_materials(keyscope: pathlib.Path, folder: pathlib.Path) -> None:
     (folder / "text.txt").write_text("The magic number is 12, and a key is for every lock.\n" * 2)
     (folder / "study.json").write_text(json.dumps(STUDY_JSON))
     (folder / "bin").mkdir()
-    for name, says in ("sbatch", "echo 42"), ("squeue", ":"):
+    for name, says in ("sbatch", "echo 42"), ("squeue", "echo 42"):
         (folder / "bin" / name).write_text(f"#!/bin/sh\n{says}\n")
         (folder / "bin" / name).chmod(0o755)
     for words in (f"capture {MODEL} {PROMPT} --policy none {SMALL} --out r.h5 --quiet",
