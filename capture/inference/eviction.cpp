@@ -256,8 +256,13 @@ PolicyAttention policy_attention(const PolicyNeeds& needs, int n_kv_heads, const
 
 std::vector<analysis::RankedRows> LayerRanks::rows(const KvCache& cache) const {
   std::vector<analysis::RankedRows> heads;
-  for (int head = 0; head < cache.n_heads(); ++head)
-    heads.push_back({scores[head], forced[head], cache.positions(head), cache.value_norms(head)});
+  for (int head = 0; head < cache.n_heads(); ++head) {
+    // Rows that were shared with a policy that weighs values come with norms as far as that one needed them.
+    const auto norms = cache.value_norms(head);
+    const bool all = norms.size() == cache.positions(head).size();
+    heads.push_back(
+        {scores[head], forced[head], cache.positions(head), all ? norms : std::span<const double>()});
+  }
   return heads;
 }
 
