@@ -212,6 +212,13 @@ void check_output(const CalibrateArguments& arguments) {
     refuse_same_file(recording::entry_path(file).file, arguments.out.path);
 }
 
+// "81 queries of each query head in 2 recordings".
+std::string queries_text(const std::vector<QuerySource>& sources, std::int64_t n_queries) {
+  return fmt::format("{} of each query head in {}",
+                     n_queries == 1 ? "1 query" : format_count(n_queries) + " queries",
+                     counted(std::ssize(sources), "recording"));
+}
+
 void run_filters(const CalibrateArguments& arguments) {
   check_output(arguments);
   const std::vector<QuerySource> sources = open_sources(arguments.files, "filters");
@@ -220,11 +227,10 @@ void run_filters(const CalibrateArguments& arguments) {
   if (arguments.out.is_stdout()) return;
   std::int64_t n_queries = 0;
   for (const QuerySource& source : sources) n_queries += source.n_queries();
-  say("{}: filters of {}, from {} of each query head in {}; {:.0f} % of the queries' squared lengths "
-      "lie along their head's direction\n",
-      arguments.out.path, counted(maker.n_heads(), "KV head"),
-      n_queries == 1 ? "1 query" : format_count(n_queries) + " queries",
-      counted(std::ssize(sources), "recording"), 100 * maker.share());
+  say("{}: filters of {}, from {}; {:.0f} % of the queries' squared lengths lie along their head's "
+      "direction\n",
+      arguments.out.path, counted(maker.n_heads(), "KV head"), queries_text(sources, n_queries),
+      100 * maker.share());
 }
 
 void run_means(const CalibrateArguments& arguments) {
@@ -235,9 +241,8 @@ void run_means(const CalibrateArguments& arguments) {
   if (arguments.out.is_stdout()) return;
   std::int64_t n_queries = 0;
   for (const QuerySource& source : sources) n_queries += source.info->n_prompt();
-  say("{}: means of queries for {}, from {} of each query head in {}\n", arguments.out.path,
-      counted(maker.n_heads(), "KV head"), n_queries == 1 ? "1 query" : format_count(n_queries) + " queries",
-      counted(std::ssize(sources), "recording"));
+  say("{}: means of queries for {}, from {}\n", arguments.out.path, counted(maker.n_heads(), "KV head"),
+      queries_text(sources, n_queries));
 }
 
 using Run = void (*)(const CalibrateArguments&);

@@ -23,7 +23,7 @@ struct PhonebookTask {
   std::string head = "Phone book:\n";
   std::string entry = "{key}: {value}\n";
   std::string question = "\nLook up:\n{key}:";
-  std::string names_path;           // empty: first names
+  std::string names_path;           // empty: first names, or pairs of them in larger books
   bool skip_bad = false;            // rows of the names' file
   std::int64_t max_new_tokens = 0;  // 0: those of the answer and 8 more
 };

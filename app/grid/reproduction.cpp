@@ -225,7 +225,7 @@ analysis::BootstrapMean Reproduction::State::found_points(const ExperimentRow& r
   if (row.share) {
     analysis::BootstrapMean found = analysis::stratified_bootstrap_ratio(own, other, bootstrap);
     for (double* part : {&found.mean, &found.low, &found.high}) *part *= 100;
-    return found;
+    return found.mean <= 100 ? with_room(found, false) : found;
   }
   for (std::size_t set = 0; set < own.size(); ++set)
     std::ranges::transform(own[set], other[set], own[set].begin(), std::minus());

@@ -27,9 +27,9 @@ struct RowSpan {
 // has. Memory is taken once, for as many rows as each head will ever hold, or anew where nobody knows that
 // ahead (`make_room`). Heads among which the rows of their layer are dealt have one memory for as many as
 // they hold together, where they move aside for each other (`share_room`). What is known of the rows lies
-// here, on the host; the rows themselves lie where the
-// model computes, with the arithmetic. A device may have moved rows on before the host knows which: how many
-// there are is known at once, which they are when somebody asks.
+// here, on the host; the rows themselves lie where the model computes, with the arithmetic. A device may have
+// moved rows on before the host knows which: how many there are is known at once, which they are when
+// somebody asks.
 //
 // Where the cache quantises, rows are rounded as they come, and lie rounded in the model's dtype. Keys with
 // scales by channel first wait, unrounded: as soon as kQuantisedGroup of a head's rows wait, the oldest of
