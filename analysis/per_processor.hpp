@@ -23,6 +23,7 @@ using FourIntegers = std::int64_t __attribute__((vector_size(kFour * sizeof(std:
 template <int kBytes>
 struct VectorOf {
   using Doubles [[gnu::vector_size(kBytes)]] = double;
+  using Integers [[gnu::vector_size(kBytes)]] = std::int64_t;
 };
 
 }  // namespace keyscope::analysis

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -55,12 +54,19 @@ void sort_by_digit(const std::vector<Entry>& from, std::vector<Entry>& to, int p
   for (const Entry& entry : from) to[place[digit_of(entry.order, pass)]++] = entry;
 }
 
-// Comparing sorts mispredict every other branch on values in no order; counting digits has none. What the
-// leading bits leave undecided are short runs, in which the comparing sort takes over.
-std::vector<Entry> sort_by_value(std::span<const double> values) {
+std::vector<Entry> entries_of(std::span<const double> values) {
   std::vector<Entry> entries(values.size());
   for (std::size_t i = 0; i < values.size(); ++i)
     entries[i] = {order_of(values[i]), static_cast<std::uint32_t>(i)};
+  return entries;
+}
+
+// Comparing sorts mispredict every other branch on values in no order; counting digits has none. What the
+// leading bits leave undecided are short runs, in which the comparing sort takes over.
+std::vector<Entry> sort_by_value(std::span<const double> values) {
+  std::vector<Entry> entries = entries_of(values);
+  const auto ascending = [](const Entry& a, const Entry& b) { return a.order < b.order; };
+  if (std::is_sorted(entries.begin(), entries.end(), ascending)) return entries;  // as positions are
   std::vector<Entry> moved(values.size());
   for (int pass = 0; pass < kPasses; ++pass) {
     sort_by_digit(entries, moved, pass);
@@ -70,18 +76,14 @@ std::vector<Entry> sort_by_value(std::span<const double> values) {
   for (auto first = entries.begin(); first != entries.end();) {
     auto end = first + 1;
     while (end != entries.end() && leading(*end) == leading(*first)) ++end;
-    if (end - first > 1)
-      std::sort(first, end, [](const Entry& a, const Entry& b) { return a.order < b.order; });
+    if (end - first > 1) std::sort(first, end, ascending);
     first = end;
   }
   return entries;
 }
 
-}  // namespace
-
-std::vector<double> average_ranks(std::span<const double> values) {
-  const std::vector<Entry> sorted = sort_by_value(values);
-  std::vector<double> ranks(values.size());
+std::vector<double> ranks_of(const std::vector<Entry>& sorted) {
+  std::vector<double> ranks(sorted.size());
   for (std::size_t first = 0; first < sorted.size();) {
     std::size_t end = first + 1;
     while (end < sorted.size() && sorted[end].order == sorted[first].order) ++end;
@@ -91,13 +93,25 @@ std::vector<double> average_ranks(std::span<const double> values) {
   return ranks;
 }
 
-RankCorrelation spearman(std::span<const double> x, std::span<const double> y) {
+void check_sizes(const Ranked& x, const Ranked& y) {
   if (x.size() != y.size())
     throw InvalidInput(fmt::format("rank correlation: {} values against {}", x.size(), y.size()));
-  if (x.empty()) return {kNaN, CorrelationStatus::kEmpty};
-  if (has_nan(x) || has_nan(y)) return {kNaN, CorrelationStatus::kNotANumber};
-  const auto x_ranks = average_ranks(x);
-  const auto y_ranks = average_ranks(y);
+}
+
+}  // namespace
+
+std::vector<double> average_ranks(std::span<const double> values) { return ranks_of(sort_by_value(values)); }
+
+Ranked::Ranked(std::span<const double> values) : order_(values.size()), has_nan_(analysis::has_nan(values)) {
+  const std::vector<Entry> sorted = sort_by_value(values);
+  ranks_ = ranks_of(sorted);
+  std::ranges::transform(sorted, order_.begin(), &Entry::index);
+}
+
+RankCorrelation spearman(const Ranked& x, const Ranked& y) {
+  check_sizes(x, y);
+  if (x.size() == 0) return {kNaN, CorrelationStatus::kEmpty};
+  if (x.has_nan() || y.has_nan()) return {kNaN, CorrelationStatus::kNotANumber};
   // The mean of average ranks is (n + 1) / 2 whatever the ties; deviations are multiples of 1/2, so that sums
   // stay exact up to some 10^5 values.
   const double mean = static_cast<double>(x.size() + 1) / 2;
@@ -105,8 +119,8 @@ RankCorrelation spearman(std::span<const double> x, std::span<const double> y) {
   double yy = 0;
   double xy = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double dx = x_ranks[i] - mean;
-    const double dy = y_ranks[i] - mean;
+    const double dx = x.ranks()[i] - mean;
+    const double dy = y.ranks()[i] - mean;
     xx += dx * dx;
     yy += dy * dy;
     xy += dx * dy;
@@ -115,65 +129,81 @@ RankCorrelation spearman(std::span<const double> x, std::span<const double> y) {
   return {std::clamp(xy / std::sqrt(xx * yy), -1.0, 1.0), CorrelationStatus::kDefined};
 }
 
+RankCorrelation spearman(std::span<const double> x, std::span<const double> y) {
+  return spearman(Ranked(x), Ranked(y));
+}
+
 namespace {
 
-struct Pair {
-  double x;
-  double y;
-  bool operator==(const Pair&) const = default;
-};
+std::int64_t pairs_among(std::size_t n) {
+  return static_cast<std::int64_t>(n) * (static_cast<std::int64_t>(n) - 1) / 2;
+}
 
-std::int64_t pairs_among(std::ptrdiff_t n) { return static_cast<std::int64_t>(n) * (n - 1) / 2; }
+// Twice the rank, a whole number.
+std::uint64_t twice(double rank) { return static_cast<std::uint64_t>(2 * rank); }
 
-// Pairs of entries that `alike` holds equal; such entries stand side by side.
-template <typename Alike>
-std::int64_t tied_pairs(const std::vector<Pair>& sorted, const Alike& alike) {
+// Pairs of equal ones among numbers of which equal ones stand side by side.
+std::int64_t tied_pairs(std::span<const std::uint64_t> numbers) {
   std::int64_t n_tied = 0;
-  for (auto first = sorted.begin(); first != sorted.end();) {
-    const auto end = std::find_if_not(first, sorted.end(), [&](const Pair& p) { return alike(*first, p); });
+  for (std::size_t first = 0, end = 0; first < numbers.size(); first = end) {
+    while (end < numbers.size() && numbers[end] == numbers[first]) ++end;
     n_tied += pairs_among(end - first);
-    first = end;
   }
   return n_tied;
 }
 
-// Sorts by y and returns how many pairs stood the wrong way round: merge sort, counting, for every entry
-// taken from the right half, those of the left half that it overtakes.
-std::int64_t sort_and_count(std::span<Pair> pairs, std::span<Pair> merged) {
-  if (pairs.size() < 2) return 0;
-  const std::size_t half = pairs.size() / 2;
-  std::int64_t n_swaps = sort_and_count(pairs.first(half), merged.first(half)) +
-                         sort_and_count(pairs.subspan(half), merged.subspan(half));
+// Sorts, and returns how many pairs stood the wrong way round: merge sort, counting, for every number taken
+// from the right half, those of the left half that it overtakes.
+std::int64_t sort_and_count(std::span<std::uint64_t> numbers, std::span<std::uint64_t> merged) {
+  if (numbers.size() < 2) return 0;
+  const std::size_t half = numbers.size() / 2;
+  std::int64_t n_swaps = sort_and_count(numbers.first(half), merged.first(half)) +
+                         sort_and_count(numbers.subspan(half), merged.subspan(half));
   std::size_t left = 0;
   std::size_t right = half;
-  for (Pair& next : merged) {
-    const bool from_left = right == pairs.size() || (left < half && pairs[left].y <= pairs[right].y);
-    if (!from_left) n_swaps += static_cast<std::int64_t>(half - left);
-    next = pairs[from_left ? left++ : right++];
+  std::size_t next = 0;
+  while (left < half && right < numbers.size()) {  // without a branch on what is random
+    const std::uint64_t a = numbers[left], b = numbers[right];
+    const bool from_right = b < a;
+    merged[next++] = from_right ? b : a;
+    n_swaps += from_right ? static_cast<std::int64_t>(half - left) : 0;
+    left += from_right ? 0U : 1U;
+    right += from_right ? 1U : 0U;
   }
-  std::copy(merged.begin(), merged.end(), pairs.begin());
+  std::copy(numbers.begin() + static_cast<std::ptrdiff_t>(left),
+            numbers.begin() + static_cast<std::ptrdiff_t>(half),
+            merged.begin() + static_cast<std::ptrdiff_t>(next));
+  const auto n_merged =
+      static_cast<std::ptrdiff_t>(next + (half - left));  // the rest stands where it belongs
+  std::copy(merged.begin(), merged.begin() + n_merged, numbers.begin());
   return n_swaps;
 }
 
 }  // namespace
 
-KendallCorrelation kendall(std::span<const double> x, std::span<const double> y) {
-  if (x.size() != y.size())
-    throw InvalidInput(fmt::format("rank correlation: {} values against {}", x.size(), y.size()));
-  if (x.empty()) return {kNaN, CorrelationStatus::kEmpty};
-  std::vector<Pair> pairs(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (std::isnan(x[i]) || std::isnan(y[i])) return {kNaN, CorrelationStatus::kNotANumber};
-    pairs[i] = {x[i], y[i]};
+KendallCorrelation kendall(const Ranked& x, const Ranked& y) {
+  check_sizes(x, y);
+  if (x.size() == 0) return {kNaN, CorrelationStatus::kEmpty};
+  if (x.has_nan() || y.has_nan()) return {kNaN, CorrelationStatus::kNotANumber};
+  // The ranks of y in the order of x; among those of one x ascending.
+  std::vector<std::uint64_t> sorted(x.size());
+  std::ranges::transform(x.order(), sorted.begin(),
+                         [&](std::uint32_t place) { return twice(y.ranks()[place]); });
+  std::int64_t n_tied_x = 0;
+  std::int64_t n_tied_both = 0;
+  for (std::size_t first = 0, end = 0; first < sorted.size(); first = end) {
+    const double rank = x.ranks()[x.order()[first]];
+    while (end < sorted.size() && x.ranks()[x.order()[end]] == rank) ++end;
+    if (end - first == 1) continue;
+    const std::span<std::uint64_t> equal = std::span(sorted).subspan(first, end - first);
+    std::ranges::sort(equal);
+    n_tied_x += pairs_among(equal.size());
+    n_tied_both += tied_pairs(equal);
   }
-  std::sort(pairs.begin(), pairs.end(),
-            [](const Pair& a, const Pair& b) { return a.x < b.x || (a.x == b.x && a.y < b.y); });
-  const std::int64_t n_pairs = pairs_among(std::ssize(pairs));
-  const std::int64_t n_tied_x = tied_pairs(pairs, [](const Pair& a, const Pair& b) { return a.x == b.x; });
-  const std::int64_t n_tied_both = tied_pairs(pairs, std::equal_to<>());
-  std::vector<Pair> merged(pairs.size());
-  const std::int64_t n_discordant = sort_and_count(pairs, merged);
-  const std::int64_t n_tied_y = tied_pairs(pairs, [](const Pair& a, const Pair& b) { return a.y == b.y; });
+  std::vector<std::uint64_t> merged(sorted.size());
+  const std::int64_t n_discordant = sort_and_count(sorted, merged);
+  const std::int64_t n_tied_y = tied_pairs(sorted);
+  const std::int64_t n_pairs = pairs_among(sorted.size());
   if (n_tied_x == n_pairs || n_tied_y == n_pairs) return {kNaN, CorrelationStatus::kConstant};
   const std::int64_t n_concordant = n_pairs - n_tied_x - n_tied_y + n_tied_both - n_discordant;
   // Two roots, not the root of a product: that may be beyond what 64 bits hold.
@@ -181,6 +211,10 @@ KendallCorrelation kendall(std::span<const double> x, std::span<const double> y)
                      std::sqrt(static_cast<double>(n_pairs - n_tied_x)) /
                      std::sqrt(static_cast<double>(n_pairs - n_tied_y));
   return {std::clamp(tau, -1.0, 1.0), CorrelationStatus::kDefined};
+}
+
+KendallCorrelation kendall(std::span<const double> x, std::span<const double> y) {
+  return kendall(Ranked(x), Ranked(y));
 }
 
 namespace {
@@ -191,10 +225,9 @@ using Eigen::VectorXd;
 // which is more than this for every n below 10^7.
 constexpr double kNothingLeft = 1e-24;
 
-VectorXd centred_ranks(std::span<const double> values) {
-  const auto ranks = average_ranks(values);
-  const Eigen::Map<const VectorXd> mapped(ranks.data(), std::ssize(ranks));
-  return mapped.array() - static_cast<double>(ranks.size() + 1) / 2;
+VectorXd centred_ranks(const Ranked& values) {
+  const Eigen::Map<const VectorXd> mapped(values.ranks().data(), std::ssize(values.ranks()));
+  return mapped.array() - static_cast<double>(values.size() + 1) / 2;
 }
 
 // What of `ranks` is at right angles to `given`; zero where that is rounding alone. The residual itself is
@@ -209,19 +242,23 @@ VectorXd residual(const VectorXd& ranks, const VectorXd& given) {
 
 }  // namespace
 
-RankCorrelation partial_spearman(std::span<const double> x, std::span<const double> y,
-                                 std::span<const double> z) {
+RankCorrelation partial_spearman(const Ranked& x, const Ranked& y, const Ranked& z) {
   if (x.size() != y.size() || x.size() != z.size())
     throw InvalidInput(
         fmt::format("partial rank correlation: {} values against {} given {}", x.size(), y.size(), z.size()));
-  if (x.empty()) return {kNaN, CorrelationStatus::kEmpty};
-  if (has_nan(x) || has_nan(y) || has_nan(z)) return {kNaN, CorrelationStatus::kNotANumber};
+  if (x.size() == 0) return {kNaN, CorrelationStatus::kEmpty};
+  if (x.has_nan() || y.has_nan() || z.has_nan()) return {kNaN, CorrelationStatus::kNotANumber};
   const VectorXd given = centred_ranks(z);
   const VectorXd left_of_x = residual(centred_ranks(x), given);
   const VectorXd left_of_y = residual(centred_ranks(y), given);
   const double norms = left_of_x.norm() * left_of_y.norm();
   if (norms == 0) return {kNaN, CorrelationStatus::kConstant};
   return {std::clamp(left_of_x.dot(left_of_y) / norms, -1.0, 1.0), CorrelationStatus::kDefined};
+}
+
+RankCorrelation partial_spearman(std::span<const double> x, std::span<const double> y,
+                                 std::span<const double> z) {
+  return partial_spearman(Ranked(x), Ranked(y), Ranked(z));
 }
 
 }  // namespace keyscope::analysis

@@ -114,11 +114,6 @@ double jaccard(std::span<const std::int32_t> a, std::span<const std::int32_t> b)
   return n_either > 0 ? static_cast<double>(n_shared) / static_cast<double>(n_either) : kUndefined;
 }
 
-double cosine_objective(const MatrixView& retained_keys) {
-  const auto n = static_cast<double>(retained_keys.rows());
-  return (normalized_mean_row(retained_keys) * n).squaredNorm();
-}
-
 RowMatrixD attend(const MatrixView& queries, std::span<const std::int32_t> query_positions,
                   const MatrixView& keys, const MatrixView& values, std::span<const std::int32_t> rows,
                   std::span<const AttentionRules> rules) {
@@ -132,8 +127,8 @@ RowMatrixD attend(const MatrixView& queries, std::span<const std::int32_t> query
   RowMatrixD weights, products;
   for (std::size_t first_row = 0; first_row < rows.size(); first_row += kTileRows) {
     const auto tile = rows.subspan(first_row, std::min(kTileRows, rows.size() - first_row));
-    const PackedRows tile_keys(keys(tile, Eigen::all).cast<double>());
-    const PackedRows tile_values(values(tile, Eigen::all).transpose().cast<double>());
+    const auto tile_keys = PackedRows::of_rows(keys, tile),
+               tile_values = PackedRows::of_columns(values, tile);
     for (Index first = 0; first < queries.rows(); first += kTileQueries) {
       const Index n = std::min(kTileQueries, queries.rows() - first);
       tile_keys.multiply(queries.middleRows(first, n).cast<double>(), weights);

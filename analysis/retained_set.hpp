@@ -19,10 +19,6 @@ double attention_mass_kept(std::span<const double> attention_received,
 //   a, b: ascending
 double jaccard(std::span<const std::int32_t> a, std::span<const std::int32_t> b);
 
-// Σ_{i,j in S} cos(k_i, k_j), i = j included: what Eq. A.2 of KeyDiff (arXiv 2504.15364) minimises over all
-// sets of N keys. In O(n_keys * head_dim), as ‖Σ k̂‖²; zero for no keys.
-double cosine_objective(const MatrixView& retained_keys);
-
 // What queries take from a cache: for each the values that it sees, weighed by the softmax of its scores
 // under its head's rules, in which a sink has its part; zero where it sees none. A query sees the rows at
 // positions up to its own that the window reaches.

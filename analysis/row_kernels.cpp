@@ -12,8 +12,7 @@ namespace {
 
 using Index = Eigen::Index;
 
-// Sums of four lanes are taken in four chains, to hide the latency of the additions.
-constexpr Index kChains = 4;
+constexpr Index kChains = 4;  // of sums, to hide the latency of the additions
 using FourFloats = float __attribute__((vector_size(kFour * sizeof(float))));
 
 KEYSCOPE_PER_PROCESSOR
@@ -30,6 +29,23 @@ void add_strided_rows(const float* rows, Index n_rows, Index n_cols, Index strid
   }
   for (; i < n_rows; ++i)
     for (Index j = 0; j < n_cols; ++j) sum[j] += static_cast<double>(rows[i * stride + j]);
+}
+
+KEYSCOPE_PER_PROCESSOR
+void add_strided_scaled_rows(const float* rows, Index n_rows, Index n_cols, Index stride,
+                             const double* factors, double* sum) {
+  Index i = 0;
+  for (; i + 4 <= n_rows; i += 4) {
+    const float* a = rows + i * stride;
+    const float* b = a + stride;
+    const float* c = b + stride;
+    const float* d = c + stride;
+    for (Index j = 0; j < n_cols; ++j)
+      sum[j] += (static_cast<double>(a[j]) * factors[i] + static_cast<double>(b[j]) * factors[i + 1]) +
+                (static_cast<double>(c[j]) * factors[i + 2] + static_cast<double>(d[j]) * factors[i + 3]);
+  }
+  for (; i < n_rows; ++i)
+    for (Index j = 0; j < n_cols; ++j) sum[j] += static_cast<double>(rows[i * stride + j]) * factors[i];
 }
 
 KEYSCOPE_PER_PROCESSOR
@@ -71,6 +87,11 @@ void add_rows(const MatrixView& rows, std::span<double> sum) {
   add_strided_rows(rows.data(), rows.rows(), rows.cols(), rows.outerStride(), sum.data());
 }
 
+void add_scaled_rows(const MatrixView& rows, std::span<const double> factors, std::span<double> sum) {
+  add_strided_scaled_rows(rows.data(), rows.rows(), rows.cols(), rows.outerStride(), factors.data(),
+                          sum.data());
+}
+
 void row_products(const MatrixView& rows, std::span<const double> vector, std::span<double> products,
                   std::span<double> squared_norms) {
   multiply_strided_rows(rows.data(), rows.rows(), rows.cols(), rows.outerStride(), vector.data(),
@@ -80,30 +101,36 @@ void row_products(const MatrixView& rows, std::span<const double> vector, std::s
 namespace {
 
 constexpr Index kStripRows = 16;
-constexpr Index kVectorsAtOnce =
-    4;  // with two vectors of a strip: eight running sums, which fit the registers
+constexpr Index kVectorsAtOnce = 8;
 
-// Products of four vectors with the rows of one strip: (4, 16) within rows spaced by `stride`.
+// Running sums that the registers of a width hold, beside what is multiplied: of so many with two vectors of
+// a strip each.
+template <int kBytes>
+constexpr Index kAtOnce = kBytes == 64 ? 8 : 4;
+
+// Products of eight vectors with the rows of one strip: (8, 16) within rows spaced by `stride`.
 template <int kBytes>
 [[gnu::always_inline]] inline void multiply_strip_by(const double* const* vectors, const double* strip,
                                                      Index n_cols, double* products, Index stride) {
   using Doubles = typename VectorOf<kBytes>::Doubles;
   constexpr Index kLanes = kBytes / static_cast<int>(sizeof(double));
-  for (Index first = 0; first < kStripRows; first += 2 * kLanes) {
-    Doubles sums[kVectorsAtOnce][2] = {};
-    for (Index c = 0; c < n_cols; ++c) {
-      Doubles low;
-      Doubles high;
-      std::memcpy(&low, strip + c * kStripRows + first, sizeof low);
-      std::memcpy(&high, strip + c * kStripRows + first + kLanes, sizeof high);
-      for (Index v = 0; v < kVectorsAtOnce; ++v) {
-        sums[v][0] += low * vectors[v][c];
-        sums[v][1] += high * vectors[v][c];
+  constexpr Index kSome = kAtOnce<kBytes>;
+  for (Index some = 0; some < kVectorsAtOnce; some += kSome)
+    for (Index first = 0; first < kStripRows; first += 2 * kLanes) {
+      Doubles sums[kSome][2] = {};
+      for (Index c = 0; c < n_cols; ++c) {
+        Doubles low;
+        Doubles high;
+        std::memcpy(&low, strip + c * kStripRows + first, sizeof low);
+        std::memcpy(&high, strip + c * kStripRows + first + kLanes, sizeof high);
+        for (Index v = 0; v < kSome; ++v) {
+          sums[v][0] += low * vectors[some + v][c];
+          sums[v][1] += high * vectors[some + v][c];
+        }
       }
+      for (Index v = 0; v < kSome; ++v)
+        std::memcpy(products + (some + v) * stride + first, sums[v], sizeof sums[v]);
     }
-    for (Index v = 0; v < kVectorsAtOnce; ++v)
-      std::memcpy(products + v * stride + first, sums[v], sizeof sums[v]);
-  }
 }
 KEYSCOPE_BY_WIDTH(multiply_strip,
                   (const double* const* vectors, const double* strip, Index n_cols, double* products,
@@ -112,14 +139,42 @@ KEYSCOPE_BY_WIDTH(multiply_strip,
 
 }  // namespace
 
-PackedRows::PackedRows(const RowMatrixD& rows)
-    : n_rows_(rows.rows()),
-      n_cols_(rows.cols()),
-      strips_((rows.rows() + kStripRows - 1) / kStripRows * kStripRows * rows.cols()) {
+PackedRows::PackedRows(Index n_rows, Index n_cols)
+    : n_rows_(n_rows),
+      n_cols_(n_cols),
+      strips_((n_rows + kStripRows - 1) / kStripRows * kStripRows * n_cols) {}
+
+PackedRows::PackedRows(const RowMatrixD& rows) : PackedRows(rows.rows(), rows.cols()) {
   for (Index i = 0; i < n_rows_; ++i) {
     double* strip = strips_.data() + i / kStripRows * kStripRows * n_cols_;
     for (Index c = 0; c < n_cols_; ++c) strip[c * kStripRows + i % kStripRows] = rows(i, c);
   }
+}
+
+PackedRows PackedRows::of_rows(const MatrixView& rows, std::span<const std::int32_t> which) {
+  PackedRows packed(std::ssize(which), rows.cols());
+  for (Index first = 0; first < packed.n_rows_; first += kStripRows) {
+    const Index n = std::min(kStripRows, packed.n_rows_ - first);
+    const float* row[kStripRows];
+    for (Index r = 0; r < n; ++r) row[r] = rows.data() + which[first + r] * rows.outerStride();
+    double* strip = packed.strips_.data() + first * packed.n_cols_;
+    for (Index c = 0; c < packed.n_cols_; ++c)
+      for (Index r = 0; r < n; ++r) strip[c * kStripRows + r] = static_cast<double>(row[r][c]);
+  }
+  return packed;
+}
+
+PackedRows PackedRows::of_columns(const MatrixView& rows, std::span<const std::int32_t> which) {
+  PackedRows packed(rows.cols(), std::ssize(which));
+  for (Index c = 0; c < packed.n_cols_; ++c) {
+    const float* row = rows.data() + which[c] * rows.outerStride();
+    for (Index first = 0; first < packed.n_rows_; first += kStripRows) {
+      double* to = packed.strips_.data() + first * packed.n_cols_ + c * kStripRows;
+      for (Index r = 0; r < std::min(kStripRows, packed.n_rows_ - first); ++r)
+        to[r] = static_cast<double>(row[first + r]);
+    }
+  }
+  return packed;
 }
 
 void PackedRows::multiply(const Eigen::Ref<const RowMatrixD>& vectors, RowMatrixD& products, Index first_row,
@@ -151,45 +206,44 @@ namespace {
 
 constexpr Index kStripCols = 16;
 constexpr Index kTileRows = 128;  // two strips of them, 32 kB, stay in the first cache
-constexpr Index kColsAtOnce = 4;  // with two vectors of a strip: eight running sums, which fit the registers
-constexpr Index kQuarter = kStripCols / 4;
-using FewFloats = float __attribute__((vector_size(kQuarter * sizeof(float))));
-using FewDoubles = double __attribute__((vector_size(kQuarter * sizeof(double))));
 
-// Adds Σ x_i x_j over the rows of a tile, for four columns i of one strip against the sixteen of another.
-//   left: the first of the four, in its strip; sum: (4, 16) within rows spaced by `stride`
-//   needed: the first of the sixteen that is; those before it may be left out
+// Adds Σ x_i x_j over the rows of a tile, for the columns i of one strip against those of another.
+//   sum: (16, 16) within rows spaced by `stride`; of a strip with itself only what reaches the upper triangle
 template <int kBytes>
-[[gnu::always_inline]] inline void add_block_by(const double* left, const double* strip, Index n_rows,
-                                                Index stride, double* sum, Index needed) {
+[[gnu::always_inline]] inline void add_block_by(const double* left, const double* right, Index n_rows,
+                                                double* sum, Index stride) {
   using Doubles = typename VectorOf<kBytes>::Doubles;
   constexpr Index kLanes = kBytes / static_cast<int>(sizeof(double));
-  for (Index first = needed / (2 * kLanes) * 2 * kLanes; first < kStripCols; first += 2 * kLanes) {
-    Doubles sums[kColsAtOnce][2] = {};
-    for (Index r = 0; r < n_rows; ++r) {
-      Doubles low;
-      Doubles high;
-      std::memcpy(&low, strip + r * kStripCols + first, sizeof low);
-      std::memcpy(&high, strip + r * kStripCols + first + kLanes, sizeof high);
-      for (Index i = 0; i < kColsAtOnce; ++i) {
-        sums[i][0] += low * left[r * kStripCols + i];
-        sums[i][1] += high * left[r * kStripCols + i];
+  constexpr Index kSome = kAtOnce<kBytes>;
+  for (Index some = 0; some < kStripCols; some += kSome) {
+    const Index needed = left == right ? some / (2 * kLanes) * 2 * kLanes : 0;
+    for (Index first = needed; first < kStripCols; first += 2 * kLanes) {
+      Doubles sums[kSome][2] = {};
+      for (Index r = 0; r < n_rows; ++r) {
+        Doubles low;
+        Doubles high;
+        std::memcpy(&low, right + r * kStripCols + first, sizeof low);
+        std::memcpy(&high, right + r * kStripCols + first + kLanes, sizeof high);
+        for (Index i = 0; i < kSome; ++i) {
+          const double factor = left[r * kStripCols + some + i];
+          sums[i][0] += low * factor;
+          sums[i][1] += high * factor;
+        }
       }
+      for (Index i = 0; i < kSome; ++i)
+        for (Index half = 0; half < 2; ++half) {
+          double* at = sum + (some + i) * stride + first + half * kLanes;
+          Doubles total;
+          std::memcpy(&total, at, sizeof total);
+          total += sums[i][half];
+          std::memcpy(at, &total, sizeof total);
+        }
     }
-    for (Index i = 0; i < kColsAtOnce; ++i)
-      for (Index half = 0; half < 2; ++half) {
-        double* at = sum + i * stride + first + half * kLanes;
-        Doubles total;
-        std::memcpy(&total, at, sizeof total);
-        total += sums[i][half];
-        std::memcpy(at, &total, sizeof total);
-      }
   }
 }
 KEYSCOPE_BY_WIDTH(add_block,
-                  (const double* left, const double* strip, Index n_rows, Index stride, double* sum,
-                   Index needed),
-                  (left, strip, n_rows, stride, sum, needed))
+                  (const double* left, const double* right, Index n_rows, double* sum, Index stride),
+                  (left, right, n_rows, sum, stride))
 
 // Lays the rows of a tile out in strips, one of kTileRows rows after another, as (x - origin) · factor. In
 // the order in which the rows lie in memory: they come from there.
@@ -198,34 +252,28 @@ void pack_rows(const float* rows, Index n_rows, Index n_cols, Index stride, cons
                const double* factors, double* strips) {
   for (Index r = 0; r < n_rows; ++r) {
     const float* row = rows + r * stride;
-    const auto place = [&](Index j) {
-      return strips + (j / kStripCols * kTileRows + r) * kStripCols + j % kStripCols;
-    };
+    const double factor = factors[r];
+    double* strip = strips + r * kStripCols;
     Index j = 0;
-    for (; j + kQuarter <= n_cols; j += kQuarter) {
-      FewFloats narrow;
-      FewDoubles x;
-      std::memcpy(&narrow, row + j, sizeof narrow);
-      std::memcpy(&x, origin + j, sizeof x);
-      x = (__builtin_convertvector(narrow, FewDoubles) - x) * factors[r];
-      std::memcpy(place(j), &x, sizeof x);
-    }
-    for (; j < n_cols; ++j) *place(j) = (static_cast<double>(row[j]) - origin[j]) * factors[r];
+    for (; j + kStripCols <= n_cols; j += kStripCols, strip += kTileRows * kStripCols)
+      for (Index c = 0; c < kStripCols; ++c)
+        strip[c] = (static_cast<double>(row[j + c]) - origin[j + c]) * factor;
+    for (Index c = 0; j + c < n_cols; ++c)
+      strip[c] = (static_cast<double>(row[j + c]) - origin[j + c]) * factor;
   }
 }
 
-// Adds the rows of a strip of a tile.
+// Adds the rows of a strip of a tile, in four chains, to hide the latency of the additions.
 KEYSCOPE_PER_PROCESSOR
 void add_strip_rows(const double* strip, Index n_rows, double* sum) {
-  FourDoubles sums[kStripCols / kFour];
-  std::memcpy(sums, sum, sizeof sums);
-  for (Index r = 0; r < n_rows; ++r)
-    for (Index part = 0; part < kStripCols / kFour; ++part) {
-      FourDoubles x;
-      std::memcpy(&x, strip + r * kStripCols + part * kFour, sizeof x);
-      sums[part] += x;
-    }
-  std::memcpy(sum, sums, sizeof sums);
+  double sums[kChains][kStripCols] = {};
+  Index r = 0;
+  for (; r + kChains <= n_rows; r += kChains)
+    for (Index chain = 0; chain < kChains; ++chain)
+      for (Index c = 0; c < kStripCols; ++c) sums[chain][c] += strip[(r + chain) * kStripCols + c];
+  for (; r < n_rows; ++r)
+    for (Index c = 0; c < kStripCols; ++c) sums[0][c] += strip[r * kStripCols + c];
+  for (Index c = 0; c < kStripCols; ++c) sum[c] += (sums[0][c] + sums[1][c]) + (sums[2][c] + sums[3][c]);
 }
 
 Index padded_columns(Index n_cols) { return (n_cols + kStripCols - 1) / kStripCols * kStripCols; }
@@ -247,10 +295,9 @@ void GramSum::add(const MatrixView& rows, const Eigen::VectorXd& origin, const E
               factors.data() + first, tile_.data());
     if (sum_rows)
       for (Index j = 0; j < n_cols_; j += kStripCols) add_strip_rows(strip(j), n_rows, &row_sum_[j]);
-    for (Index i = 0; i < n_cols_; i += kColsAtOnce)
-      for (Index j = i / kStripCols * kStripCols; j < n_cols_; j += kStripCols)
-        add_block(strip(i) + i % kStripCols, strip(j), n_rows, sum_.cols(), &sum_(i, j),
-                  std::max<Index>(i - j, 0));
+    for (Index i = 0; i < n_cols_; i += kStripCols)
+      for (Index j = i; j < n_cols_; j += kStripCols)
+        add_block(strip(i), strip(j), n_rows, &sum_(i, j), sum_.cols());
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -9,12 +10,16 @@
 
 namespace keyscope::analysis {
 
-// The two passes over cached rows that scoring a cache comes down to, add_rows and row_products: float32 rows
-// are read once, every product and sum is float64. Both run at the processor's vector width.
+// The passes over cached rows that scoring a cache comes down to: float32 rows are read once, every product
+// and sum is float64. All run at the processor's vector width.
 
 // Adds every row to `sum`.
 //   rows: (n_rows, n_cols); sum: (n_cols)
 void add_rows(const MatrixView& rows, std::span<double> sum);
+
+// The same of each row times its factor.
+//   factors: (n_rows)
+void add_scaled_rows(const MatrixView& rows, std::span<const double> factors, std::span<double> sum);
 
 // Per row, its product with `vector` and its squared norm.
 //   rows: (n_rows, n_cols); vector: (n_cols); products, squared_norms: (n_rows)
@@ -27,6 +32,10 @@ class PackedRows {
  public:
   // rows: (n_rows, n_cols), copied
   explicit PackedRows(const RowMatrixD& rows);
+  // Some of the rows; or, as rows, the columns of some of them.
+  //   which: indices of rows
+  static PackedRows of_rows(const MatrixView& rows, std::span<const std::int32_t> which);
+  static PackedRows of_columns(const MatrixView& rows, std::span<const std::int32_t> which);
 
   Eigen::Index rows() const { return n_rows_; }
   Eigen::Index cols() const { return n_cols_; }
@@ -38,6 +47,8 @@ class PackedRows {
                 Eigen::Index end_row = -1) const;
 
  private:
+  PackedRows(Eigen::Index n_rows, Eigen::Index n_cols);
+
   Eigen::Index n_rows_;
   Eigen::Index n_cols_;
   std::vector<double> strips_;

@@ -34,6 +34,12 @@ double quotient_or_zero(double product, double norms) {
   return std::clamp(product / norms, -1.0, 1.0);  // a NaN passes through
 }
 
+// Zero for a row of norm zero.
+VectorXd inverse_norms(const MatrixView& rows) {
+  const VectorXd norms = row_norms(rows);
+  return (norms.array() == 0).select(0.0, norms.cwiseInverse());
+}
+
 double median_of(std::vector<float>& values) {
   for (const float value : values)
     if (std::isnan(value)) return std::numeric_limits<double>::quiet_NaN();
@@ -56,9 +62,8 @@ VectorXd mean_row(const MatrixView& rows) {
 VectorXd normalized_mean_row(const MatrixView& rows) {
   VectorXd sum = VectorXd::Zero(rows.cols());
   if (rows.rows() == 0) return sum;
-  const VectorXd norms = row_norms(rows);
-  for (Index i = 0; i < rows.rows(); ++i)
-    if (norms[i] != 0) sum += rows.row(i).cast<double>().transpose() / norms[i];
+  const VectorXd factors = inverse_norms(rows);
+  add_scaled_rows(rows, span_of(factors), span_of(sum));
   return sum / static_cast<double>(rows.rows());
 }
 
@@ -124,14 +129,17 @@ RowMatrixD cosine_matrix(const MatrixView& rows) {
   return cosines;
 }
 
-double mean_pairwise_cosine(const MatrixView& rows) {
-  const auto n = static_cast<double>(rows.rows());
-  if (rows.rows() < 2) return std::numeric_limits<double>::quiet_NaN();
-  // The sum over all ordered pairs is ‖Σ k̂‖²; each row that has a direction meets itself once, with cosine 1.
-  const VectorXd norms = row_norms(rows);
-  const auto n_directed = static_cast<double>((norms.array() != 0).count());
-  const VectorXd sum = normalized_mean_row(rows) * n;
-  return std::clamp((sum.squaredNorm() - n_directed) / (n * (n - 1)), -1.0, 1.0);
+PairwiseCosines pairwise_cosines(const MatrixView& rows) {
+  VectorXd sum = VectorXd::Zero(rows.cols());
+  const VectorXd factors = inverse_norms(rows);
+  add_scaled_rows(rows, span_of(factors), span_of(sum));
+  PairwiseCosines cosines{sum.squaredNorm(), std::numeric_limits<double>::quiet_NaN()};
+  if (rows.rows() < 2) return cosines;
+  // Each row that has a direction meets itself once, with cosine 1.
+  const auto n = static_cast<double>(rows.rows()),
+             n_directed = static_cast<double>((factors.array() != 0).count());
+  cosines.mean = std::clamp((cosines.sum - n_directed) / (n * (n - 1)), -1.0, 1.0);
+  return cosines;
 }
 
 NormSummary summarise_norms(const MatrixView& rows) {

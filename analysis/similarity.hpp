@@ -40,8 +40,13 @@ Eigen::VectorXd cosines_to(const MatrixView& rows, const Eigen::VectorXd& anchor
 // Cosine of every pair of rows: (n_rows, n_rows), symmetric. Fig. 2.
 RowMatrixD cosine_matrix(const MatrixView& rows);
 
-// Mean of cos(row_i, row_j) over i != j, in O(n_rows * n_cols); NaN for fewer than two rows.
-double mean_pairwise_cosine(const MatrixView& rows);
+// Of the cosines of every row with every row, in O(n_rows * n_cols).
+struct PairwiseCosines {
+  double sum =
+      0;  // over all pairs, i = j included: what Eq. A.2 minimises over all sets of N keys; as ‖Σ k̂‖²
+  double mean = 0;  // over i != j; NaN for fewer than two rows
+};
+PairwiseCosines pairwise_cosines(const MatrixView& rows);
 
 // How the norms of rows are spread; NaN for no rows. Quantiles as `quantiles` defines them.
 struct NormSummary {

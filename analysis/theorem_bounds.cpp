@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -88,6 +89,57 @@ Index find_slacks(double alpha, const double* beta, const double* gamma, Index n
   return n_violations;
 }
 
+// The least slacks of both bounds of Theorem 3.2, and how many pairs they are of.
+struct LeastSlacks {
+  std::int64_t pairs = 0, violations = 0;
+  double stated = kInfinity, exact = kInfinity;
+};
+
+constexpr Index kBlockKeys = 64;
+
+// The same as find_slacks for a block of keys, of which only the least are kept. √(1-β²) is never below
+// 1 - β²/2 - β⁴/2: the roots are taken only where that leaves room below the least one so far.
+template <int kBytes>
+[[gnu::always_inline]] inline void find_least_by(double alpha, const double* beta, const double* gamma,
+                                                 LeastSlacks& least) {
+  using Doubles = typename VectorOf<kBytes>::Doubles;
+  using Integers = typename VectorOf<kBytes>::Integers;
+  constexpr Index kLanes = kBytes / static_cast<int>(sizeof(double));
+  constexpr double kRounding = 1e-14;
+  const double alpha_sine = std::sqrt(std::max(0.0, 1 - alpha * alpha)), constant = 1 - alpha * alpha / 2;
+  Doubles least_stated = Doubles{} + kInfinity, least_exact = least_stated;
+  Integers pairs{}, violations{};
+  for (Index j = 0; j < kBlockKeys; j += kLanes) {
+    Doubles b, g;
+    std::memcpy(&b, beta + j, sizeof b);
+    std::memcpy(&g, gamma + j, sizeof g);
+    const Doubles half_square = b * b / 2, infinite = Doubles{} + kInfinity;
+    const Doubles stated = constant + alpha * b - half_square - g;
+    const Doubles exact = alpha * b + alpha_sine * (1 - half_square - b * b * half_square) - g;
+    const auto applies = b > 0;
+    const Doubles stated_slack = applies ? stated : infinite, exact_slack = applies ? exact : infinite;
+    pairs -= applies;  // a comparison is -1 where it holds
+    violations -= stated_slack < -kSlackTolerance;
+    least_stated = stated_slack < least_stated ? stated_slack : least_stated;
+    least_exact = exact_slack < least_exact ? exact_slack : least_exact;
+  }
+  double lower = kInfinity;
+  for (Index lane = 0; lane < kLanes; ++lane) {
+    least.pairs += pairs[lane];
+    least.violations += violations[lane];
+    least.stated = std::min(least.stated, least_stated[lane]);
+    lower = std::min(lower, least_exact[lane]);
+  }
+  if (lower - kRounding >= least.exact) return;
+  for (Index j = 0; j < kBlockKeys; ++j) {
+    const double b = beta[j];
+    const double exact = alpha * b + alpha_sine * std::sqrt(std::max(0.0, 1 - b * b)) - gamma[j];
+    if (b > 0) least.exact = std::min(least.exact, exact);
+  }
+}
+KEYSCOPE_BY_WIDTH(find_least, (double alpha, const double* beta, const double* gamma, LeastSlacks& least),
+                  (alpha, beta, gamma, least))
+
 // What both results are measured on: the pairs of all keys with some of the queries.
 struct Pairs {
   const MatrixView& keys;
@@ -112,12 +164,11 @@ struct Pairs {
 
 class TheoremRecorder {
  public:
-  explicit TheoremRecorder(const Pairs& pairs) : pairs_(pairs) {
+  TheoremRecorder(const Pairs& pairs, bool histograms) : pairs_(pairs) {
     const VectorXd mean = mean_row(pairs.keys);
     gamma_ = cosines_to(pairs.keys, mean).array();
     alphas_ = cosines_to(pairs.queries, mean);
-    slack_.resize(gamma_.size());
-    slack_exact_.resize(gamma_.size());
+    if (histograms) counted_.emplace(gamma_.size());
   }
 
   // All keys, or none: the other queries meet no hypothesis with any.
@@ -125,34 +176,67 @@ class TheoremRecorder {
 
   //   beta: the query's cosines with all keys
   void record(Index query, const double* beta) {
-    bounds_.violations +=
-        find_slacks(alphas_[query], beta, gamma_.data(), gamma_.size(), slack_.data(), slack_exact_.data());
-    bounds_.pairs_causal +=
-        std::count_if(beta, beta + pairs_.n_visible(query), [](double b) { return b > 0; });
-    counted_.add(slack_.data(), slack_.size());
-    counted_exact_.add(slack_exact_.data(), slack_exact_.size());
+    const Index n = gamma_.size(), n_visible = pairs_.n_visible(query);
+    if (counted_) {
+      counted_->add(alphas_[query], beta, gamma_.data(), n);
+      bounds_.pairs_causal += std::count_if(beta, beta + n_visible, [](double b) { return b > 0; });
+    } else {
+      const std::int64_t before = least_.pairs;
+      find_least_of(alphas_[query], beta, gamma_.data(), n_visible);
+      bounds_.pairs_causal += least_.pairs - before;
+      find_least_of(alphas_[query], beta + n_visible, gamma_.data() + n_visible, n - n_visible);
+    }
   }
 
   MeanKeyBounds result() && {
     std::int64_t examined_causal = 0;
     for (const Index query : pairs_.chosen) examined_causal += pairs_.n_visible(query);
     bounds_.sampled = pairs_.n_sampled();
-    bounds_.slack = counted_.histogram();
-    bounds_.slack_exact = counted_exact_.histogram();
-    bounds_.pairs = bounds_.slack.count();
-    bounds_.min_slack = bounds_.slack.quantile(0);
-    bounds_.min_slack_exact = bounds_.slack_exact.quantile(0);
+    if (counted_) {
+      bounds_.slack = counted_->stated.histogram();
+      bounds_.slack_exact = counted_->exact.histogram();
+      least_ = {bounds_.slack.count(), counted_->violations, bounds_.slack.quantile(0),
+                bounds_.slack_exact.quantile(0)};
+    }
+    bounds_.pairs = least_.pairs;
+    bounds_.violations = least_.violations;
+    bounds_.min_slack = least_.pairs > 0 ? least_.stated : kNaN;
+    bounds_.min_slack_exact = least_.pairs > 0 ? least_.exact : kNaN;
     bounds_.share = share_of(bounds_.pairs, pairs_.n_examined());
     bounds_.share_causal = share_of(bounds_.pairs_causal, examined_causal);
     return std::move(bounds_);
   }
 
  private:
+  struct Counted {
+    ArrayXd slack, slack_exact;  // of one query
+    SlackCounter stated, exact;
+    std::int64_t violations = 0;
+
+    explicit Counted(Index n_keys) : slack(n_keys), slack_exact(n_keys) {}
+
+    void add(double alpha, const double* beta, const double* gamma, Index n) {
+      violations += find_slacks(alpha, beta, gamma, n, slack.data(), slack_exact.data());
+      stated.add(slack.data(), n);
+      exact.add(slack_exact.data(), n);
+    }
+  };
+
+  void find_least_of(double alpha, const double* beta, const double* gamma, Index n) {
+    Index j = 0;
+    for (; j + kBlockKeys <= n; j += kBlockKeys) find_least(alpha, beta + j, gamma + j, least_);
+    if (j == n) return;
+    double last_beta[kBlockKeys] = {}, last_gamma[kBlockKeys] = {};  // β = 0 meets no hypothesis
+    std::copy(beta + j, beta + n, last_beta);
+    std::copy(gamma + j, gamma + n, last_gamma);
+    find_least(alpha, last_beta, last_gamma, least_);
+  }
+
   const Pairs& pairs_;
   ArrayXd gamma_;    // cos(k̄, k) per key
   VectorXd alphas_;  // cos(k̄, q) per query
-  ArrayXd slack_, slack_exact_;
-  SlackCounter counted_, counted_exact_;
+  std::optional<Counted> counted_;
+  LeastSlacks least_;
   MeanKeyBounds bounds_;
 };
 
@@ -361,7 +445,7 @@ void record_pairs(const Pairs& pairs, Recorders&... recorders) {
 MeanKeyBounds mean_key_bounds(const MatrixView& keys, const MatrixView& queries,
                               std::span<const std::int32_t> query_positions, const BoundOptions& options) {
   const Pairs pairs(keys, queries, query_positions, options);
-  TheoremRecorder theorem(pairs);
+  TheoremRecorder theorem(pairs, options.histograms);
   record_pairs(pairs, theorem);
   return std::move(theorem).result();
 }
@@ -378,7 +462,7 @@ AttentionWeightBounds attention_weight_bounds(const MatrixView& keys, const Matr
 PairBounds pair_bounds(const MatrixView& keys, const MatrixView& queries,
                        std::span<const std::int32_t> query_positions, const BoundOptions& options) {
   const Pairs pairs(keys, queries, query_positions, options);
-  TheoremRecorder theorem(pairs);
+  TheoremRecorder theorem(pairs, options.histograms);
   LemmaRecorder lemma(pairs);
   record_pairs(pairs, theorem, lemma);
   return {std::move(theorem).result(), std::move(lemma).result()};

@@ -144,7 +144,7 @@ ReadRun read_run(const PageRun& asked, const ViewPage& page, const KeyspaceBasis
   content.anchor = analysis::mean_row(read.keys);
   read.coordinates = place_rows(Projection::kPca, basis, content.anchor, read.keys);
   if (read.info->queries) {
-    const RowMatrixF queries = group_queries(recording, asked.run, page.layer, page.kv_head, read.n_tokens);
+    const RowMatrixF queries = recording.group_queries(asked.run, page.layer, page.kv_head, 0, read.n_tokens);
     content.mean_query = analysis::mean_row(queries);
     read.query_sums =
         sum_queries(place_rows(Projection::kPca, basis, content.anchor, queries), read.n_tokens);

@@ -244,7 +244,7 @@ ShownRun read_run(const Common& common, int run) {
   content.top_keys = top_keydiff_keys(keys, kTopKeys);
   shown.coordinates = place_rows(common.look.projection, common.basis, content.anchor, keys);
   if (!info.queries) return shown;
-  const RowMatrixF queries = group_queries(common.recording, run, layer, kv_head, content.n_seen);
+  const RowMatrixF queries = common.recording.group_queries(run, layer, kv_head, 0, content.n_seen);
   content.mean_query = analysis::mean_row(queries);
   if (common.look.queries)
     content.queries = place_rows(common.look.projection, common.basis, content.anchor, queries);

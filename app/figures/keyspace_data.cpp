@@ -78,32 +78,22 @@ KeyspaceBasis fit(const Recording& recording, int layer, int kv_head, const Read
 
 }  // namespace
 
-RowMatrixF group_queries(const Recording& recording, int run, int layer, int kv_head, std::int64_t count) {
-  const auto info = recording.info();
-  const int group = info->model.group_size(layer);
-  RowMatrixF all(group * count, info->model.heads(layer).head_dim);
-  for (int g = 0; g < group; ++g)
-    all.middleRows(g * count, count) = recording.queries(run, layer, kv_head * group + g, 0, count);
-  return all;
-}
-
 KeyspaceBasis fit_keyspace_basis(const Recording& recording, int layer, int kv_head) {
   return fit(recording, layer, kv_head, [&](const KeyspaceBasis& basis, std::int64_t n) {
     std::vector<RowMatrixF> rows{recording.keys(basis.run, layer, kv_head, 0, n)};
-    if (basis.with_queries) rows.push_back(group_queries(recording, basis.run, layer, kv_head, n));
+    if (basis.with_queries) rows.push_back(recording.group_queries(basis.run, layer, kv_head, 0, n));
     return rows;
   });
 }
 
 KeyspaceBasis sketch_keyspace_basis(const Recording& recording, int layer, int kv_head) {
   return fit(recording, layer, kv_head, [&](const KeyspaceBasis& basis, std::int64_t n) {
-    const int group = recording.info()->model.group_size(layer);
     std::vector<RowMatrixF> rows;
     for (std::int64_t first = 0; first < n; first += kSketchStep) {
       const std::int64_t count = std::min(kSketchStretch, n - first);
       rows.push_back(recording.keys(basis.run, layer, kv_head, first, count));
-      for (int g = 0; basis.with_queries && g < group; ++g)
-        rows.push_back(recording.queries(basis.run, layer, kv_head * group + g, first, count));
+      if (basis.with_queries)
+        rows.push_back(recording.group_queries(basis.run, layer, kv_head, first, count));
     }
     return rows;
   });

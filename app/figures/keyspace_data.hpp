@@ -46,11 +46,6 @@ RowMatrixF project_rows(const KeyspaceBasis& basis, const MatrixView& rows, int 
 // "PC 1 (43.2 %)", with the share of the variance; component from 0.
 std::string component_label(const KeyspaceBasis& basis, int component);
 
-// All queries of a KV head's group for the run's first `count` tokens, query head after query head:
-// (group_size * count, head_dim).
-RowMatrixF group_queries(const recording::Recording& recording, int run, int layer, int kv_head,
-                         std::int64_t count);
-
 // Where a key's point lies in a picture of the key space.
 enum class Projection {
   kPca,    // in the plane of the first two principal components

@@ -39,12 +39,10 @@ RowMatrixF read_group_queries(const Recording& recording, const RecordingInfo& i
                               const HeadSelection& head, std::int64_t first, std::int64_t end,
                               std::vector<std::int32_t>& positions) {
   const int group_size = info.model.group_size(head.layer);
-  RowMatrixF queries(group_size * (end - first), info.model.heads(head.layer).head_dim);
-  for (int g = 0; g < group_size; ++g) {
-    queries.middleRows(g * (end - first), end - first) =
-        recording.queries(head.run, head.layer, head.kv_head * group_size + g, first, end - first);
+  RowMatrixF queries = recording.group_queries(head.run, head.layer, head.kv_head, first, end - first);
+  positions.reserve(static_cast<std::size_t>(queries.rows()));
+  for (int g = 0; g < group_size; ++g)
     for (std::int64_t i = first; i < end; ++i) positions.push_back(static_cast<std::int32_t>(i));
-  }
   check_finite(queries, info, head, "queries");
   return queries;
 }

@@ -45,22 +45,26 @@ void correlate_scores(const VectorXd& cosines, const HeadData& head, HeadMeasure
 void measure_direction(const HeadData& head, const recording::Recording& recording,
                        const HeadSelection& selection, Parts parts, HeadMeasures& measures) {
   // Without a direction nothing is more or less alike.
-  if (head.keys.rows() == 0 || analysis::mean_row(head.keys).norm() == 0) return;
-  const analysis::HeadGeometry geometry = analysis::measure_head_geometry(head.keys, head.queries);
+  const VectorXd mean_key = analysis::mean_row(head.keys);
+  if (head.keys.rows() == 0 || mean_key.norm() == 0) return;
+  const VectorXd cosines = analysis::cosines_to(head.keys, mean_key);
   if (parts.has(Part::kAgreement)) {
-    measures.mean_key_cosine = geometry.key_cosines.mean();
-    correlate_scores(geometry.key_cosines, head, measures);
+    measures.mean_key_cosine = cosines.mean();
+    correlate_scores(cosines, head, measures);
   }
   if (parts.has(Part::kExperts)) {
     const ExpertDifference experts =
-        expert_difference(geometry.key_cosines, recording.routing(selection.run, selection.layer));
+        expert_difference(cosines, recording.routing(selection.run, selection.layer));
     measures.expert_epsilon_squared = experts.epsilon_squared;
     measures.expert_p_value = experts.p_value;
   }
-  if (!parts.has(Part::kQueries) || head.queries.rows() == 0 || analysis::mean_row(head.queries).norm() == 0)
-    return;
-  measures.key_query_mean_cosine = geometry.mean_cosine;
-  measures.top_key_query_cosine = geometry.top_key_query_cosine;
+  const VectorXd mean_query = analysis::mean_row(head.queries);
+  if (!parts.has(Part::kQueries) || mean_query.norm() == 0) return;
+  Eigen::Index top_key = 0;
+  cosines.minCoeff(&top_key);  // KeyDiff's score is the negative cosine
+  measures.key_query_mean_cosine = analysis::cosine(mean_key, mean_query);
+  measures.top_key_query_cosine =
+      analysis::cosine(head.keys.row(top_key).cast<double>().transpose(), mean_query);
 }
 
 void measure_retained_keys(const RowMatrixF& keys, Parts parts, HeadMeasures& measures) {
@@ -76,8 +80,9 @@ void measure_retained_keys(const RowMatrixF& keys, Parts parts, HeadMeasures& me
     measures.effective_rank = spectrum.effective_rank;
   }
   if (parts.has(Part::kPairs)) {
-    measures.mean_pairwise_cosine = if_defined(analysis::mean_pairwise_cosine(keys));
-    measures.cosine_objective = analysis::cosine_objective(keys);
+    const analysis::PairwiseCosines cosines = analysis::pairwise_cosines(keys);
+    measures.mean_pairwise_cosine = if_defined(cosines.mean);
+    measures.cosine_objective = cosines.sum;
   }
 }
 
@@ -206,7 +211,8 @@ void measure_without_sinks(const recording::Recording& recording, const HeadSele
 }
 
 void measure_bounds(const HeadData& head, HeadMeasures& measures) {
-  const auto bounds = analysis::mean_key_bounds(head.keys, head.queries, head.query_positions);
+  const auto bounds =
+      analysis::mean_key_bounds(head.keys, head.queries, head.query_positions, {.histograms = false});
   measures.bound_pairs = bounds.pairs;
   measures.bound_pairs_causal = bounds.pairs_causal;
   measures.bound_violations = bounds.violations;
@@ -386,13 +392,16 @@ ScoreAttention read_score_attention(const recording::Recording& recording, const
 }
 
 ScoreAgreement correlate(const ScoreAttention& pairs) {
-  const std::vector<double> position(pairs.seen.begin(), pairs.seen.end());
+  using analysis::Ranked;
+  const Ranked score(pairs.seen_score), attention(pairs.attention_per_query);
+  const Ranked position(std::vector<double>(pairs.seen.begin(), pairs.seen.end()));
+  const bool all_seen = pairs.seen.size() == pairs.score.size();
   ScoreAgreement agreement;
-  agreement.spearman = if_defined(analysis::spearman(pairs.seen_score, pairs.attention_per_query).rho);
-  agreement.spearman_total = if_defined(analysis::spearman(pairs.score, pairs.total).rho);
-  agreement.spearman_given_position =
-      if_defined(analysis::partial_spearman(pairs.seen_score, pairs.attention_per_query, position).rho);
-  agreement.kendall = if_defined(analysis::kendall(pairs.seen_score, pairs.attention_per_query).tau);
+  agreement.spearman = if_defined(analysis::spearman(score, attention).rho);
+  agreement.spearman_total =
+      if_defined(analysis::spearman(all_seen ? score : Ranked(pairs.score), Ranked(pairs.total)).rho);
+  agreement.spearman_given_position = if_defined(analysis::partial_spearman(score, attention, position).rho);
+  agreement.kendall = if_defined(analysis::kendall(score, attention).tau);
   return agreement;
 }
 

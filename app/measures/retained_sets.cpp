@@ -96,7 +96,7 @@ SetObjective measure(const Recording& recording, const RecordingInfo& info, cons
   std::vector<std::int32_t> all(end.n_seen);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
   const RowMatrixF seen = read_retained_keys(recording, info, selection, head, all);
-  objective.retained = analysis::cosine_objective(seen(retained, Eigen::all));
+  objective.retained = analysis::pairwise_cosines(seen(retained, Eigen::all)).sum;
   const auto gap = analysis::relaxation_gap(seen, objective.n_retained);
   objective.at_once = gap.seed_objective;
   objective.best = gap.best_objective;

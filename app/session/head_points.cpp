@@ -197,7 +197,7 @@ namespace {
 
 RowMatrixF read_queries(const recording::Recording& recording, const HeadPoints& points) {
   const HeadKey& head = points.head;
-  return figures::group_queries(recording, head.run, head.layer, head.kv_head, points.n_tokens);
+  return recording.group_queries(head.run, head.layer, head.kv_head, 0, points.n_tokens);
 }
 
 }  // namespace

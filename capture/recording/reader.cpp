@@ -194,15 +194,22 @@ class FileRecording final : public Recording {
 
   std::shared_ptr<const RecordingInfo> info() const override { return info_; }
   RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("keys", info_->keys, run, layer, kv_row_place(*info_, layer, kv_head), {first, count});
+    return rows_of_heads("keys", info_->keys, run, layer, kv_row_place(*info_, layer, kv_head), 1,
+                         {first, count});
   }
   RowMatrixF queries(int run, int layer, int head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("queries", info_->queries, run, layer, query_row_place(*info_, layer, head),
-                     {first, count});
+    return rows_of_heads("queries", info_->queries, run, layer, query_row_place(*info_, layer, head), 1,
+                         {first, count});
+  }
+  RowMatrixF group_queries(int run, int layer, int kv_head, std::int64_t first,
+                           std::int64_t count) const override {
+    const int n = info_->model.group_size(layer);
+    return rows_of_heads("queries", info_->queries, run, layer, query_row_place(*info_, layer, kv_head * n),
+                         n, {first, count});
   }
   RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
-    return head_rows("values", info_->values, run, layer, kv_row_place(*info_, layer, kv_head),
-                     {first, count});
+    return rows_of_heads("values", info_->values, run, layer, kv_row_place(*info_, layer, kv_head), 1,
+                         {first, count});
   }
   HeadTrace trace(int run, int layer, int kv_head) const override;
   AttentionStatistics statistics(int run, int layer) const override;
@@ -217,7 +224,8 @@ class FileRecording final : public Recording {
   void check_place(int run, int layer) const;
   RowRange check_rows(int run, RowRange rows) const;
   const Dataset& dataset(int run, int layer, const std::string& name) const;
-  RowMatrixF head_rows(const char* name, bool recorded, int run, int layer, int place, RowRange rows) const;
+  RowMatrixF rows_of_heads(const char* name, bool recorded, int run, int layer, int place, int n_heads,
+                           RowRange rows) const;
   template <typename T>
   std::vector<T> head_values(int run, int layer, const char* name, int kv_head) const;
   void read_journal(int run, int layer, int kv_head, HeadTrace& trace) const;
@@ -265,17 +273,19 @@ const Dataset& FileRecording::dataset(int run, int layer, const std::string& nam
   return found->second;
 }
 
-RowMatrixF FileRecording::head_rows(const char* name, bool recorded, int run, int layer, int place,
-                                    RowRange rows) const {
+// Of heads that lie one after another, from a place on.
+RowMatrixF FileRecording::rows_of_heads(const char* name, bool recorded, int run, int layer, int place,
+                                        int n_heads, RowRange rows) const {
   check_place(run, layer);
   if (!recorded) throw FileError(fmt::format("{}: {} were not recorded", info_->source, name));
   const RowRange range = check_rows(run, rows);
   const int head_dim = info_->model.heads(layer).head_dim;
-  RowMatrixF matrix(range.count, head_dim);
+  RowMatrixF matrix(n_heads * range.count, head_dim);
   const std::span values(matrix.data(), matrix.size());
-  const Dataset& rows_of_heads = dataset(run, layer, name);
-  rows_of_heads.read(values, {size(place), size(range.first), 0}, {1, size(range.count), size(head_dim)});
-  check_rounded(rows_of_heads, values);
+  const Dataset& stored = dataset(run, layer, name);
+  stored.read(values, {size(place), size(range.first), 0},
+              {size(n_heads), size(range.count), size(head_dim)});
+  check_rounded(stored, values);
   return matrix;
 }
 

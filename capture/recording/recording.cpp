@@ -73,6 +73,18 @@ int query_row_place(const RecordingInfo& info, int layer, int query_head) {
   return info.heads.query_place(query_head, group_size);
 }
 
+RowMatrixF Recording::group_queries(int run, int layer, int kv_head, std::int64_t first,
+                                    std::int64_t count) const {
+  const int group_size = info()->model.group_size(layer);
+  RowMatrixF all;
+  for (int g = 0; g < group_size; ++g) {
+    const RowMatrixF rows = queries(run, layer, kv_head * group_size + g, first, count);
+    all.conservativeResize(group_size * rows.rows(), rows.cols());  // a no-op after the first
+    all.middleRows(g * rows.rows(), rows.rows()) = rows;
+  }
+  return all;
+}
+
 std::vector<std::int32_t> retained_positions(std::span<const std::int32_t> evicted_at, std::int64_t n_seen,
                                              std::int64_t block) {
   std::vector<std::int32_t> retained;

@@ -130,6 +130,9 @@ class Recording {
                           std::int64_t count = -1) const = 0;
   virtual RowMatrixF queries(int run, int layer, int query_head, std::int64_t first = 0,
                              std::int64_t count = -1) const = 0;
+  // Of all query heads of a KV head's group, head after head: (group_size · count, head_dim).
+  virtual RowMatrixF group_queries(int run, int layer, int kv_head, std::int64_t first,
+                                   std::int64_t count) const;
   virtual RowMatrixF values(int run, int layer, int kv_head, std::int64_t first = 0,
                             std::int64_t count = -1) const = 0;
   virtual HeadTrace trace(int run, int layer, int kv_head) const = 0;

@@ -87,8 +87,8 @@ const std::vector<RowMeasure>& row_measures() {
       {"cosines", [](const RowMatrixF& rows) { return listed(cosines_to(rows, mean_row(rows))); }},
       {"quick cosines", quick},
       {"cosine matrix", [](const RowMatrixF& rows) { return listed(cosine_matrix(rows)); }},
-      {"mean pairwise cosine", [](const RowMatrixF& rows) { return Numbers{mean_pairwise_cosine(rows)}; }},
-      {"cosine objective", [](const RowMatrixF& rows) { return Numbers{cosine_objective(rows)}; }},
+      {"mean pairwise cosine", [](const RowMatrixF& rows) { return Numbers{pairwise_cosines(rows).mean}; }},
+      {"cosine objective", [](const RowMatrixF& rows) { return Numbers{pairwise_cosines(rows).sum}; }},
       {"distances",
        [](const RowMatrixF& rows) {
          const auto distances = cosine_distances(rows);
@@ -197,7 +197,7 @@ TEST(HardNumbers, NoScaleChangesWhatHasNone) {
     const RowMatrixF scaled = rows * scale;
     EXPECT_EQ(cosine_matrix(rows), cosine_matrix(scaled));
     EXPECT_EQ(quick(rows), quick(scaled));
-    EXPECT_DOUBLE_EQ(mean_pairwise_cosine(rows), mean_pairwise_cosine(scaled));
+    EXPECT_DOUBLE_EQ(pairwise_cosines(rows).mean, pairwise_cosines(scaled).mean);
     EXPECT_NEAR(measure_spectrum(rows).effective_rank, measure_spectrum(scaled).effective_rank, 1e-8);
     EXPECT_EQ(log_volume(rows).rank, log_volume(scaled).rank);
     EXPECT_NEAR(log_volume(rows).regularised_log_volume_nats, log_volume(scaled).regularised_log_volume_nats,

@@ -235,6 +235,19 @@ TEST(RankCorrelation, RanksAreCountsOfWhatIsBelow) {
   for (const Values& values : {wide, close, levels, tiny}) expect_counted(values);
 }
 
+TEST(RankCorrelation, RankedOnceGoesIntoEveryCorrelation) {
+  Values x = sample_uniform(3, 200), y = sample_uniform(4, 200), z(200);
+  std::iota(z.begin(), z.end(), 0.0);
+  for (double& value : x) value = std::floor(20 * value);  // ties
+  const Ranked ranked_x(x), ranked_y(y), ranked_z(z);
+  EXPECT_EQ(ranked_x.ranks(), average_ranks(x));
+  EXPECT_TRUE(std::ranges::is_sorted(ranked_x.order(), {}, [&](std::uint32_t place) { return x[place]; }));
+  EXPECT_EQ(spearman(ranked_x, ranked_y).rho, spearman(x, y).rho);
+  EXPECT_EQ(kendall(ranked_x, ranked_y).tau, kendall(x, y).tau);
+  EXPECT_EQ(partial_spearman(ranked_x, ranked_y, ranked_z).rho, partial_spearman(x, y, z).rho);
+  EXPECT_TRUE(Ranked(Values{1, std::numeric_limits<double>::quiet_NaN()}).has_nan());
+}
+
 TEST(RankCorrelation, ReferenceValue) {
   EXPECT_NEAR(spearman(Values{1, 2, 3, 4, 5}, Values{5, 6, 7, 8, 7}).rho, 0.82078268166812329, 1e-15);
 }

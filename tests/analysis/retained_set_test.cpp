@@ -42,8 +42,8 @@ TEST(Jaccard, IsOverlapOverUnion) {
 
 TEST(CosineObjective, EqualsTheSumOverThePairs) {
   const RowMatrixF keys = sample_rows(1, 30, 12, 0.2);
-  EXPECT_NEAR(cosine_objective(keys), cosine_matrix(keys).sum(), 1e-10);
-  EXPECT_EQ(cosine_objective(RowMatrixF(0, 12)), 0);
+  EXPECT_NEAR(pairwise_cosines(keys).sum, cosine_matrix(keys).sum(), 1e-10);
+  EXPECT_EQ(pairwise_cosines(RowMatrixF(0, 12)).sum, 0);
 }
 
 double error_of(const RowMatrixF& queries, const Positions& at, const RowMatrixF& keys,
@@ -72,7 +72,7 @@ TEST(OutputError, MatchesNumPy) {
   RowMatrixF kept(static_cast<Eigen::Index>(retained.size()), d);
   for (std::size_t i = 0; i < retained.size(); ++i)
     kept.row(static_cast<Eigen::Index>(i)) = keys.row(retained[i]);
-  EXPECT_NEAR(cosine_objective(kept), golden["cosine_objective"].get<double>(), 1e-10);
+  EXPECT_NEAR(pairwise_cosines(kept).sum, golden["cosine_objective"].get<double>(), 1e-10);
 }
 
 TEST(OutputError, EndsOfTheScale) {

@@ -81,6 +81,23 @@ TEST(PackedRows, StartsAtAnyWholeStrip) {
   }
 }
 
+TEST(PackedRows, TakesSomeRowsOrTheirColumns) {
+  const RowMatrixF wide = sample_rows(1, 40, 50), vectors = sample_rows(2, 10, 37),
+                   weights = sample_rows(3, 10, 3);
+  const auto rows = wide.leftCols(37);  // spaced
+  for (const std::vector<std::int32_t>& which : {std::vector<std::int32_t>{}, {3, 4, 39}, {38, 0, 1}}) {
+    const RowMatrixD chosen = rows(which, Eigen::all).cast<double>();
+    RowMatrixD products, expected;
+    PackedRows::of_rows(rows, which).multiply(vectors.cast<double>(), products);
+    PackedRows(chosen).multiply(vectors.cast<double>(), expected);
+    EXPECT_EQ(products, expected);
+    const RowMatrixD factors = weights.leftCols(std::ssize(which)).cast<double>();
+    PackedRows::of_columns(rows, which).multiply(factors, products);
+    PackedRows(RowMatrixD(chosen.transpose())).multiply(factors, expected);
+    EXPECT_EQ(products, expected);
+  }
+}
+
 using Eigen::Index;
 
 // The slow, obvious reference.
@@ -97,12 +114,19 @@ TEST(RowProducts, EqualsThePlainLoopAtEveryWidth) {
     std::vector<double> products(9), squares(9), sum(vector.size(), 0.5);
     row_products(rows, vector, products, squares);
     add_rows(rows, sum);
+    const std::vector<double> factors{1, -2, 0.5, 0, 3, 1, 1, 7, -0.25};
+    std::vector<double> scaled_sum(vector.size(), 0.5);
+    add_scaled_rows(rows, factors, scaled_sum);
     for (Index i = 0; i < 9; ++i) {
       const auto at = static_cast<std::size_t>(i);
       EXPECT_NEAR(products[at], plain_product(rows, i, vector), 1e-13) << n_cols << " columns, row " << i;
       EXPECT_NEAR(squares[at], rows.row(i).cast<double>().squaredNorm(), 1e-13);
     }
-    for (Index j = 0; j < n_cols; ++j) EXPECT_NEAR(sum[j], 0.5 + rows.col(j).cast<double>().sum(), 1e-13);
+    const Eigen::Map<const VectorXd> by(factors.data(), std::ssize(factors));
+    for (Index j = 0; j < n_cols; ++j) {
+      EXPECT_NEAR(sum[j], 0.5 + rows.col(j).cast<double>().sum(), 1e-13);
+      EXPECT_NEAR(scaled_sum[j], 0.5 + rows.col(j).cast<double>().dot(by), 1e-13);
+    }
   }
 }
 
@@ -129,6 +153,8 @@ TEST(FiniteRows, NamesTheFirstOffender) {
   EXPECT_THAT([&] { require_finite(rows, "keys"); },
               ThrowsMessage<InvalidInput>(HasSubstr("row 1, column 5 is nan")));
   EXPECT_NO_THROW(require_finite(RowMatrixF(0, 3), "keys"));
+  EXPECT_NO_THROW(require_finite(rows.leftCols(5), "keys")) << "spaced";
+  EXPECT_THROW(require_finite(rows.leftCols(6), "keys"), InvalidInput);
 }
 
 }  // namespace

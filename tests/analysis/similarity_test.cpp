@@ -125,7 +125,7 @@ TEST(Similarity, MatchesNumPy) {
   const RowMatrixD matrix = cosine_matrix(rows);
   expect_near(matrix.row(3).transpose(), golden["matrix_row_3"]);
   EXPECT_NEAR(matrix.sum(), golden["matrix_sum"].get<double>(), 1e-9);
-  EXPECT_NEAR(mean_pairwise_cosine(rows), golden["mean_pairwise"].get<double>(), 1e-12);
+  EXPECT_NEAR(pairwise_cosines(rows).mean, golden["mean_pairwise"].get<double>(), 1e-12);
 }
 
 TEST(Similarity, WorkedByHand) {
@@ -137,7 +137,7 @@ TEST(Similarity, WorkedByHand) {
   EXPECT_DOUBLE_EQ(cosines[2], -0.6);
   EXPECT_EQ(cosines[3], 0) << "a zero row has cosine 0";
   // Pairs: 0.96, -1, -0.96 between the first three, 0 with the last; six pairs.
-  EXPECT_NEAR(mean_pairwise_cosine(rows), (0.96 - 1 - 0.96) / 6, 1e-15);
+  EXPECT_NEAR(pairwise_cosines(rows).mean, (0.96 - 1 - 0.96) / 6, 1e-15);
   EXPECT_NEAR(cosine_matrix(rows)(0, 1), 0.96, 1e-15);
 }
 
@@ -159,7 +159,7 @@ TEST(Similarity, MatrixIsSymmetricWithUnitDiagonal) {
 TEST(Similarity, MeanPairwiseEqualsTheMatrixMean) {
   const RowMatrixF rows = sample_rows(6, 50, 20, 0.1);
   const RowMatrixD matrix = cosine_matrix(rows);
-  EXPECT_NEAR(mean_pairwise_cosine(rows), (matrix.sum() - matrix.trace()) / (50.0 * 49), 1e-14);
+  EXPECT_NEAR(pairwise_cosines(rows).mean, (matrix.sum() - matrix.trace()) / (50.0 * 49), 1e-14);
 }
 
 TEST(Similarity, CosinesAreFreeOfScale) {
@@ -200,8 +200,8 @@ TEST(Similarity, FewRows) {
   EXPECT_EQ(mean_row(none), VectorXd::Zero(8));
   EXPECT_EQ(cosines_to(none, VectorXd::Ones(8)).size(), 0);
   EXPECT_EQ(cosine_matrix(none).size(), 0);
-  EXPECT_TRUE(std::isnan(mean_pairwise_cosine(none)));
-  EXPECT_TRUE(std::isnan(mean_pairwise_cosine(sample_rows(1, 1, 8))));
+  EXPECT_TRUE(std::isnan(pairwise_cosines(none).mean));
+  EXPECT_TRUE(std::isnan(pairwise_cosines(sample_rows(1, 1, 8)).mean));
   EXPECT_THROW(cosines_to(none, VectorXd::Ones(7)), InvalidInput);
 }
 

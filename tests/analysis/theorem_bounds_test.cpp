@@ -136,6 +136,28 @@ TEST(MeanKeyBounds, MatchesThePlainLoopInNumPy) {
   }
 }
 
+TEST(MeanKeyBounds, AreTheSameWithoutHistograms) {
+  for (const Index n_keys : {1, 63, 64, 65, 300})
+    for (const double offset : {0.0, 0.3, 3.0}) {
+      const Head head{sample_rows(1, n_keys, 8, offset), sample_rows(2, 200, 8, -offset),
+                      positions_of(200, 1)};
+      const MeanKeyBounds all = mean_key_bounds(head.keys, head.queries, head.positions);
+      const MeanKeyBounds least =
+          mean_key_bounds(head.keys, head.queries, head.positions, {.histograms = false});
+      EXPECT_EQ(least.pairs, all.pairs);
+      EXPECT_EQ(least.pairs_causal, all.pairs_causal);
+      EXPECT_EQ(least.violations, all.violations);
+      EXPECT_EQ(least.share, all.share);
+      EXPECT_EQ(least.slack.count(), 0);
+      if (all.pairs == 0) {
+        EXPECT_TRUE(std::isnan(least.min_slack) && std::isnan(least.min_slack_exact));
+        continue;
+      }
+      EXPECT_NEAR(least.min_slack, all.min_slack, 1e-15) << n_keys << " keys around " << offset;
+      EXPECT_NEAR(least.min_slack_exact, all.min_slack_exact, 1e-15) << n_keys << " keys around " << offset;
+    }
+}
+
 TEST(MeanKeyBounds, WorkedByHandAtRightAngles) {
   // Mean key along (-2, 1)/√5; of the two keys only (0, 2) lies on the query's side.
   RowMatrixF keys(2, 2), queries(1, 2);

@@ -180,8 +180,22 @@ TEST_P(RoundTrip, KeepsNoMoreThanAsked) {
   EXPECT_THROW(recording->attention(0, 0, 0), FileError);
 }
 
+TEST_P(RoundTrip, ReadsTheQueriesOfAGroupTogether) {
+  const auto recording = record();
+  const int group = capture_->plan()->model.group_size(2);
+  for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{0, -1}, {3, 20}, {7, 0}}) {
+    const RowMatrixF all = recording->group_queries(1, 2, 1, first, count);
+    for (int g = 0; g < group; ++g) {
+      const RowMatrixF own = recording->queries(1, 2, group + g, first, count);
+      EXPECT_EQ(all.middleRows(g * own.rows(), own.rows()), own);
+      EXPECT_EQ(all.rows(), group * own.rows());
+    }
+  }
+}
+
 TEST_P(RoundTrip, RefusesPlacesThatAreNotThere) {
   const auto recording = record();
+  EXPECT_THROW(recording->group_queries(0, 0, 2, 0, 1), FileError);
   EXPECT_THROW(recording->keys(2, 0, 0), FileError);
   EXPECT_THROW(recording->keys(-1, 0, 0), FileError);
   EXPECT_THROW(recording->keys(0, 1, 0), FileError);  // not recorded
