@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Checks Keyscope on this machine: the engine's tests, then prefill, decoding and recording of models of true shape
-with random weights, beside Transformers and kvpress. check.sh starts it; README.md says what check.json holds.
+with random weights, in turns with Transformers and kvpress, against targets. check.sh starts it; README.md says what
+check.json holds.
 
 Runs inside what pack.sh packed, by the Python whose PyTorch is the LibTorch to load. Every part has a time limit of its
-own and leaves its figures whatever becomes of the others. Exit status: 0 if every part that can run here succeeded, 1
-if one did not, 2 if nothing could be started.
+own and leaves its figures whatever becomes of the others. Exit status: 0 if every part that can run here succeeded,
+whether targets were met or not, 1 if one did not, 2 if nothing could be started.
 """
 
 import argparse
@@ -22,35 +23,57 @@ import sys
 import tempfile
 import time
 
-from processes import Ended, run_together
+from processes import Ended, Served, run_together
 from report import Part, Report, table
+from turns import ROUNDS, WARM_UP, Load, Peer, Table, fits_another
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDENS = "tests/capture/inference/goldens"
 ON_DEVICE = "*OnCuda*:Cuda.*"  # the tests that compare a GPU with the CPU; all others run on either
-LIMITS_S = {"loads": 60, "device tests": 90, "engine tests": 150, "model": 60, "prefill": 75, "capture": 75,
-            "transformers": 75, "kvpress": 60, "memory": 75}
-MEMORY_BUDGET = 8192  # rows, with which prompts of different lengths are to take the same memory
+LIMITS_S = {"loads": 60, "device tests": 90, "engine tests": 150, "model": 60, "prefill": 330, "capture": 75,
+            "memory": 120, "recording": 75}
+# Whose turns alternate with Keyscope's under a policy: Transformers has KeyDiff as one writes it, kvpress has presses.
+PEERS = {"none": ("transformers",), "keydiff": ("transformers", "kvpress"), "snapkv": ("kvpress",), "h2o": ("kvpress",)}
+FIRST = "keydiff"  # the policy whose times have a target; all others come after every shape's
+RECORDED_TOKENS = 8192  # at most so many are recorded, unless told otherwise
+SECONDS_TO_START = 5  # of a program, where nothing better is known
 
 
 class Stopped(Exception):
     """Somebody ended this check before its time."""
 
 
+def device(text: str) -> str:
+    if not re.fullmatch(r"cpu|cuda(:\d+(,\d+)*)?", text):
+        raise argparse.ArgumentTypeError(f"{text} is neither cpu nor cuda, cuda:1, cuda:0,1")
+    return text
+
+
+def lengths(text: str) -> list[int]:
+    return sorted(int(n) for n in text.split(","))
+
+
 def parse():
     parser = argparse.ArgumentParser(prog="check.sh", description=__doc__.split("\n\n")[0])
     parser.add_argument("--pack", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--device", default="cuda", type=device,
+                        help="cpu, cuda, cuda:1, or several GPUs by layers: cuda:0,1, whose first has the peers "
+                        "(default cuda)")
     parser.add_argument("--shapes", default="1b,3b,8b", help="of shapes.json: tiny, 1b, 3b, 8b")
     parser.add_argument("--policies", default="none,keydiff,snapkv,h2o")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
-    parser.add_argument("--tokens", default="8192,32768", help="of the prompt, one length or several (default 8192,32768)")
+    parser.add_argument("--tokens", default="8192,32768", help="of the prompts (default 8192,32768)")
+    parser.add_argument("--capture-tokens", help="of the prompts that are recorded (default: those of --tokens up to "
+                        f"{RECORDED_TOKENS}, or the shortest)")
     parser.add_argument("--memory-tokens", default="32768,131072", help="of the prompts whose memory is measured "
                         "(default 32768,131072)")
     for option, default, what in (("budget", 2048, "rows kept per KV head"),
+                                  ("memory-budget", 8192, "rows kept where memory is measured"),
                                   ("block", 128, "prompt tokens per block"), ("generate", 17, "tokens after it"),
-                                  ("repeat", 3, "samples of every time")):
+                                  ("turns", 3, f"turns of {ROUNDS} rounds that Keyscope and its peers take"),
+                                  ("repeat", 6, "rounds with and without recording")):
         parser.add_argument("--" + option, type=int, default=default, help=f"{what} (default {default})")
+    parser.add_argument("--skip", default="", metavar="KIND,…", help=f"leave out parts of kinds: {', '.join(LIMITS_S)}")
     parser.add_argument("--limit", type=float, default=465, help="seconds for everything (default 465)")
     parser.add_argument("--part-limit", action="append", default=[], metavar="KIND=SECONDS",
                         help=f"seconds for each part of a kind: {', '.join(LIMITS_S)}")
@@ -60,11 +83,20 @@ def parse():
                         help="folder for models and recordings (default: memory if it suffices, else a temporary one)")
     arguments = parser.parse_args()
     arguments.shapes, arguments.policies = arguments.shapes.split(","), arguments.policies.split(",")
-    arguments.tokens = sorted(int(n) for n in arguments.tokens.split(","))
+    arguments.tokens, arguments.memory_tokens = lengths(arguments.tokens), lengths(arguments.memory_tokens)
+    arguments.capture_tokens = lengths(arguments.capture_tokens) if arguments.capture_tokens else (
+        [n for n in arguments.tokens if n <= RECORDED_TOKENS] or arguments.tokens[:1])
+    arguments.skip = arguments.skip.split(",") if arguments.skip else []
     known = json.loads((HERE / "shapes.json").read_text())
     for shape in arguments.shapes:
         if shape not in known:
             parser.error(f"--shapes: {shape} is none of {', '.join(known)}")
+    for policy in arguments.policies:
+        if policy not in PEERS:
+            parser.error(f"--policies: {policy} is none of {', '.join(PEERS)}")
+    for kind in arguments.skip:
+        if kind not in LIMITS_S:
+            parser.error(f"--skip: {kind} is none of {', '.join(LIMITS_S)}")
     arguments.limits = dict(LIMITS_S)
     for setting in arguments.part_limit:
         kind, _, seconds = setting.partition("=")
@@ -83,18 +115,32 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def first_line(command: list[str]) -> str | None:
+def lines_of(command: list[str]) -> list[str]:
+    """What it prints; nothing where it fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
-        return done.stdout.splitlines()[0].strip() if done.returncode == 0 and done.stdout.strip() else None
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return done.stdout.splitlines() if done.returncode == 0 else []
     except (OSError, subprocess.TimeoutExpired):
+        return []
+
+
+def device_numbers(device: str) -> list[int]:
+    """The GPUs that are named by number."""
+    return [int(number) for number in device.partition(":")[2].split(",") if number]
+
+
+def visible_to_peers(device: str) -> str | None:
+    """CUDA_VISIBLE_DEVICES with which a peer's only GPU is the first one that is named; none where none is."""
+    named, visible = device_numbers(device), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if not named:
         return None
+    return visible.split(",")[named[0]] if visible else str(named[0])
 
 
 def machine() -> dict:
     model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    gpu = first_line(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
-    return {"gpu": gpu, "cpu": model[1] if model else None, "n_cores": len(os.sched_getaffinity(0)),
+    gpus = lines_of(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
+    return {"gpu": "; ".join(gpus) or None, "cpu": model[1] if model else None, "n_cores": len(os.sched_getaffinity(0)),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "kernel": os.uname().release,
             "glibc": os.confstr("CS_GNU_LIBC_VERSION").split()[-1], "python": sys.version.split()[0],
             "torch": version_of("torch"), "transformers": version_of("transformers"), "numpy": version_of("numpy")}
@@ -109,22 +155,28 @@ def why_not(pack: dict, here: dict, device: str, torch_lib: pathlib.Path | None)
     if os.uname().machine != "x86_64":
         return f"this machine is {os.uname().machine}; the packed programs are for x86_64"
     if numbers(here["glibc"]) < numbers(pack["glibc"]):
-        return (f"glibc here is {here['glibc']}, the packed programs need {pack['glibc']} or newer: take a newer system, "
-                f"or pack a build made on one with glibc {here['glibc']} or older")
+        return (f"glibc here is {here['glibc']}, the packed programs need {pack['glibc']} or newer: take a newer "
+                f"system, or pack a build made on one with glibc {here['glibc']} or older")
     if torch_lib is None or not (torch_lib / "libtorch_cpu.so").is_file():
         return f"{sys.executable}: its PyTorch has no lib/libtorch_cpu.so"
     if numbers(here["torch"])[:2] != numbers(pack["torch"])[:2]:
-        return (f"{sys.executable} has PyTorch {here['torch']}, the packed programs are built for {pack['torch']}: name "
-                "another Python with --python")
-    if device == "cuda" and not (torch_lib / "libtorch_cuda.so").is_file():
-        return f"{torch_lib}: no libtorch_cuda.so, so this PyTorch is one for the CPU: name another Python with --python"
+        return (f"{sys.executable} has PyTorch {here['torch']}, the packed programs are built for {pack['torch']}: "
+                "name another Python with --python")
+    if device != "cpu" and not (torch_lib / "libtorch_cuda.so").is_file():
+        return (f"{torch_lib}: no libtorch_cuda.so, so this PyTorch is one for the CPU: name another Python with "
+                "--python")
+    highest = max(device_numbers(device), default=-1)
+    if highest >= 0:
+        counted = lines_of([sys.executable, "-c", "import torch; print(torch.cuda.device_count())"])
+        if not counted or int(counted[-1]) <= highest:
+            return f"--device {device}: PyTorch sees {counted[-1] if counted else 'no'} GPUs here"
     return ""
 
 
 @contextlib.contextmanager
 def source_link(pack: pathlib.Path, path: pathlib.Path):
-    """Lets the tests find their goldens, whose absolute path in the checkout of the build is compiled in: a link at that
-    path for as long as they run. Yields what is wrong, or an empty text."""
+    """Lets the tests find their goldens, whose absolute path in the checkout of the build is compiled in: a link at
+    that path for as long as they run. Yields what is wrong, or an empty text."""
     made: list[pathlib.Path] = []
     problem = ""
     try:
@@ -150,8 +202,13 @@ def need_bytes(config: dict, arguments) -> int:
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     tables = config["vocab_size"] * d * (1 if config["tie_word_embeddings"] else 2)
     layer = 2 * d * (heads + kv_heads) * head_dim + 3 * d * config["intermediate_size"]
-    recorded = 4 * arguments.tokens[0] * layers * (heads + kv_heads) * head_dim
+    recorded = 4 * arguments.capture_tokens[-1] * layers * (heads + kv_heads) * head_dim
     return (tables + layers * layer) * (4 if arguments.dtype == "float32" else 2) + 2 * recorded
+
+
+def cache_bytes_per_token(config: dict, dtype: str) -> int:
+    rows = 2 * config["num_hidden_layers"] * config["num_key_value_heads"]
+    return rows * config["head_dim"] * (4 if dtype == "float32" else 2)
 
 
 def scratch_parent(arguments, need: int) -> pathlib.Path:
@@ -179,9 +236,13 @@ class Check:
         before = os.environ.get("LD_LIBRARY_PATH")
         self.native = dict(self.environment, LD_LIBRARY_PATH=f"{torch_lib}:{before}" if before else str(torch_lib))
         self.keyscope = str(pack / "bin/keyscope")
+        self.sample_s: dict[tuple[str, int], float] = {}  # of a shape and prompt: what reading it once takes
+        self.start_s: dict[str, float] = {}  # of a shape: what starting Keyscope takes, and loading
 
     def part(self, name: str, kind: str, body) -> bool:
-        """Runs body(part) as a part; whatever it raises is the part's failure. Returns whether it was ok."""
+        """Runs body(part) as a part; whatever it raises is the part's failure. Returns whether it was ok or skipped."""
+        if kind in self.arguments.skip:
+            return True
         part = Part(name, round(min(self.arguments.limits[kind], self.report.seconds_left()), 1))
         started = time.monotonic()
         try:
@@ -248,99 +309,184 @@ class Check:
         unfinished = started - passed - failed - skipped
         part.tests = {"passed": len(passed), "failed": len(failed), "skipped": len(skipped),
                       "unfinished": len(unfinished), "failures": sorted(failed | unfinished)}
-        if part.status == "ok" and not passed and self.arguments.device == "cuda":
+        if part.status == "ok" and not passed and self.arguments.device != "cpu":
             part.status, part.reason = "failed", "every test was skipped: check.log says why"
 
     def model(self, part: Part, shape: str, folder: pathlib.Path):
         config = self.scratch / f"{shape}.json"
         config.write_text(json.dumps(self.known[shape]))
-        self.run(part, [[sys.executable, str(self.pack / "bench/make_random_model.py"), str(config), str(folder), "--quick",
-                         "--dtype", self.arguments.dtype]], [self.environment])
+        self.run(part, [[sys.executable, str(self.pack / "bench/make_random_model.py"), str(config), str(folder),
+                         "--quick", "--dtype", self.arguments.dtype]], [self.environment])
 
     def common(self, n_tokens: int) -> list[str]:
         a = self.arguments
-        return ["--device", a.device, "--dtype", a.dtype, "--budget", str(a.budget), "--block", str(a.block),
-                "--tokens", str(n_tokens), "--repeat", str(a.repeat)]
+        return ["--dtype", a.dtype, "--budget", str(a.budget), "--block", str(a.block), "--tokens", str(n_tokens)]
 
-    def bench(self, part: Part, what: str, folder: pathlib.Path, n_tokens: int):
-        """`keyscope bench`, all policies in one process; after a failure each by itself, so that one that fails costs
-        only its own figures."""
-        started = time.monotonic()
-        options = self.common(n_tokens) + ["--schedule", "block", "--quiet", "--json", "-"]
-        if what == "prefill":
-            options += ["--generate", str(self.arguments.generate)]
+    def bench(self, part: Part, what: str, folder: pathlib.Path, policy: str, options: list[str],
+              limit_s: float) -> tuple[dict, Ended]:
+        """What a `keyscope bench` of one policy says; nothing where it fails or takes longer."""
+        command = [self.keyscope, "bench", what, "--model", str(folder), "--policy", policy, "--device",
+                   self.arguments.device, *options, "--quiet", "--json", "-"]
+        ended = self.run(part, [command], [self.native], limit_s)[0]
+        return (json.loads(ended.stdout) if ended.status == 0 else {}), ended
 
-        def measure(policies: list[str]) -> Ended:
-            chosen = [word for policy in policies for word in ("--policy", policy)]
-            left = part.limit_s - (time.monotonic() - started)
-            ended = self.run(part, [[self.keyscope, "bench", what, "--model", str(folder), *chosen, *options]],
-                             [self.native], left)[0]
-            if ended.status == 0:
-                result = json.loads(ended.stdout)
-                part.setting = {key: value for key, value in result.items() if key not in ("rows", "model")}
-                part.rows += [{"tool": "keyscope"} | {k: v for k, v in row.items() if v is not None}
-                              for row in result["rows"]]
-            return ended
+    def serve(self, tool: str, folder: pathlib.Path, n_tokens: int, policy: str) -> Served:
+        command, environment = self.peer(tool, folder, n_tokens, policy)
+        self.report.log(f"\n$ {' '.join(command)}")
+        return Served(command, environment, self.scratch)
 
-        if measure(self.arguments.policies).status in (0, None) or len(self.arguments.policies) == 1:
-            return
-        failures = []
-        for policy in self.arguments.policies:
-            if part.status == "timeout":
-                break
-            ended = measure([policy])
-            if ended.status not in (0, None):
-                failures.append(f"{policy}: {ended.last_words()}")
-        if part.status == "failed":
-            part.reason = "; ".join(failures) or f"{part.reason} (each policy by itself: no failure)"
-
-    def memory(self, part: Part, folder: pathlib.Path):
-        """What prompts of several lengths take at most, when only so many rows are kept."""
-        a = self.arguments
-        ended = self.run(part, [[self.keyscope, "bench", "memory", "--model", str(folder), "--device", a.device, "--dtype",
-                                 a.dtype, "--policy", "keydiff", "--budget", str(MEMORY_BUDGET), "--block", str(a.block),
-                                 "--tokens", a.memory_tokens, "--quiet", "--json", "-"]], [self.native])[0]
-        if ended.status == 0:
-            part.rows = [{"tool": "keyscope"} | {k: v for k, v in row.items() if v is not None}
-                         for row in json.loads(ended.stdout)["rows"]]
-
-    def peer(self, part: Part, tool: str, folder: pathlib.Path, n_tokens: int):
+    def peer(self, tool: str, folder: pathlib.Path, n_tokens: int, policy: str) -> tuple[list[str], dict]:
         environment = dict(self.environment)
         if tool == "kvpress":  # the wheels carried for it, before the machine's own packages
             before = os.environ.get("PYTHONPATH")
             environment["PYTHONPATH"] = str(self.pack / "site") + (f":{before}" if before else "")
-        threads = ["--threads", str(len(os.sched_getaffinity(0)))]
-        ended = self.run(part, [[sys.executable, str(self.pack / "tools/gpu/peer.py"), tool, str(folder), *self.common(n_tokens),
-                                 "--generate", str(self.arguments.generate), *threads]], [environment])[0]
-        rows, failures = {}, []
+        visible = visible_to_peers(self.arguments.device)
+        if visible is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = visible
+        return [sys.executable, str(self.pack / "tools/gpu/peer.py"), tool, str(folder), "--policy", policy, "--device",
+                self.arguments.device.partition(":")[0], *self.common(n_tokens), "--generate",
+                str(self.arguments.generate), "--threads", str(len(os.sched_getaffinity(0)))], environment
+
+    def prefill(self, part: Part, shape: str, folder: pathlib.Path, policy: str, n_tokens: int):
+        """Keyscope and the peers of a policy in turns, as many as the limit has room for."""
+        deadline = time.monotonic() + part.limit_s
+        taken, load = Table(), Load()
+        part.setting = {"peers": list(PEERS[policy]), "rounds_per_turn": ROUNDS, "turns": 0}
+        peers: list[Peer] = []
+        with contextlib.ExitStack() as stack:
+            for tool in PEERS[policy]:  # all load and warm up at the same time
+                served = stack.enter_context(self.serve(tool, folder, n_tokens, policy))
+                peers.append(Peer(tool, served, self.report.log))
+            for peer in peers:
+                peer.hear(deadline, 0, taken)
+            load.look()
+            last_s = self.expected_s(shape, n_tokens, 1, (1 + len(PEERS[policy])) * ROUNDS + WARM_UP)
+            for turn in range(self.arguments.turns):
+                if part.status != "ok" or not fits_another(last_s, deadline):
+                    break
+                started = time.monotonic()
+                everyone = [None, *peers]
+                for peer in reversed(everyone) if turn % 2 else everyone:
+                    if peer is None:
+                        self.keyscope_turn(part, shape, folder, policy, n_tokens, turn, taken, deadline)
+                    elif peer.alive:
+                        peer.take(turn, deadline, taken)
+                    load.look()
+                last_s = time.monotonic() - started
+                part.setting |= {"turns": part.setting["turns"] + (part.status == "ok"), "load": load.most,
+                                 "processors": load.processors}
+                part.rows = taken.rows()
+                self.report.save(part)
+        self.say_how_it_went(part, peers)
+
+    def keyscope_turn(self, part: Part, shape: str, folder: pathlib.Path, policy: str, n_tokens: int, turn: int,
+                      taken: Table, deadline: float):
+        result, ended = self.bench(part, "prefill", folder, policy, [
+            *self.common(n_tokens), "--schedule", "block", "--generate", str(self.arguments.generate), "--repeat",
+            str(WARM_UP + ROUNDS)], deadline - time.monotonic())
+        for row in result.get("rows", []):
+            taken.add_keyscope(turn, row)
+            part.setting |= {key: value for key, value in result.items() if key not in ("rows", "model", "ratios")}
+            generating = self.arguments.generate / row["generated_per_second"] if row["generated_per_second"] else 0
+            self.sample_s[shape, n_tokens] = row["ttft_ms"] / 1e3 + generating
+            self.start_s[shape] = max(0, ended.elapsed_s - (WARM_UP + ROUNDS) * self.sample_s[shape, n_tokens])
+
+    def say_how_it_went(self, part: Part, peers: list[Peer]):
+        n_turns, wanted = part.setting["turns"], self.arguments.turns
+        notes = [note for peer in peers for note in peer.notes]
+        if part.status == "ok" and any(peer.failed for peer in peers):
+            part.status = "failed"
+        elif part.status == "ok" and n_turns < wanted:
+            part.status = "timeout"
+        if n_turns < wanted:
+            notes.insert(0, f"{n_turns} of {wanted} turns")
+        if device_numbers(self.arguments.device)[1:]:
+            notes.append("peers on the first GPU alone")
+        part.reason = "; ".join([part.reason] * bool(part.reason) + notes)
+
+    def expected_s(self, shape: str, n_tokens: int, n_starts: int, n_samples: int) -> float:
+        """What so many starts and samples may take; little where nothing is known."""
+        start_s = self.start_s.get(shape, SECONDS_TO_START)
+        return n_starts * start_s + n_samples * self.expected_sample_s(shape, n_tokens)
+
+    def expected_sample_s(self, shape: str, n_tokens: int) -> float:
+        """What reading a prompt once takes: as measured, or in proportion to a shorter one; 0 where none was."""
+        known = [n for of_shape, n in self.sample_s if of_shape == shape and n <= n_tokens]
+        return self.sample_s[shape, max(known)] * n_tokens / max(known) if known else 0
+
+    def capture(self, part: Part, shape: str, folder: pathlib.Path, policy: str, n_tokens: int):
+        """What recording adds, in as many rounds as the limit has room for."""
+        round_s = 3 * self.expected_sample_s(shape, n_tokens)  # without and with, which is the longer one
+        room = part.limit_s - self.expected_s(shape, n_tokens, 1, 0)
+        repeat = self.arguments.repeat if round_s == 0 else max(1, min(self.arguments.repeat, int(room / round_s)))
+        result, _ = self.bench(part, "capture", folder, policy, [
+            *self.common(n_tokens), "--schedule", "block", "--repeat", str(repeat)], part.limit_s)
+        part.setting = {key: value for key, value in result.items() if key not in ("rows", "model")}
+        part.rows = [{"tool": "keyscope", "repeat": repeat} | {k: v for k, v in row.items() if v is not None}
+                     for row in result.get("rows", [])]
+        if part.status == "ok" and repeat < self.arguments.repeat:
+            part.status, part.reason = "timeout", f"{repeat} of {self.arguments.repeat} rounds fit into its limit"
+
+    def memory(self, part: Part, folder: pathlib.Path):
+        """What prompts of several lengths take at most, when only so many rows are kept: a process for each."""
+        a, deadline = self.arguments, time.monotonic() + part.limit_s
+        for n_tokens in a.memory_tokens:
+            result, _ = self.bench(part, "memory", folder, FIRST, [
+                "--dtype", a.dtype, "--budget", str(a.memory_budget), "--block", str(a.block), "--tokens",
+                str(n_tokens)], deadline - time.monotonic())
+            part.rows += [{"tool": "keyscope"} | {k: v for k, v in row.items() if v is not None}
+                          for row in result.get("rows", [])]
+            if part.status != "ok":
+                part.reason = f"{n_tokens} tokens: {part.reason}"
+                break
+
+    def recording_peer(self, part: Part, folder: pathlib.Path, n_tokens: int):
+        """What output_attentions of Transformers adds, of as many rounds as there is time for."""
+        command, environment = self.peer("recording", folder, n_tokens, "none")
+        ended = self.run(part, [[*command, "--repeat", str(self.arguments.repeat)]], [environment])[0]
+        taken, notes = Table(), []
         for line in ended.stdout.splitlines():
             with contextlib.suppress(ValueError):
                 message = json.loads(line)
-                if "row" in message:
-                    row = message["row"]
-                    rows[row["policy"], row["block"], "recorded_ms" in row] = row
-                elif "absent" in message:
-                    part.status, part.reason = "absent", message["absent"]
-                elif "failed" in message:
-                    failures.append(message["failed"])
-        part.rows = list(rows.values())
-        if failures:
-            part.reason = "; ".join(failures)
+                if "sample" in message:
+                    taken.add_peer(0, message["sample"])
+                elif "done" not in message:
+                    part.status = "absent" if "absent" in message else part.status
+                    notes += message.values()
+        part.rows = taken.rows()
+        part.reason = "; ".join(notes) or part.reason
 
-    def shape(self, shape: str):
-        """All parts of one model, which is there only as long."""
+    def targets_of(self, shape: str, folder: pathlib.Path) -> list[tuple]:
+        """Parts with a target, those of short prompts first: name, kind and body of each."""
+        a, parts = self.arguments, []
+        for n in sorted({*a.tokens, *a.capture_tokens}):
+            if n in a.tokens and FIRST in a.policies:
+                parts.append((f"{FIRST} {n}", "prefill",
+                              lambda part, n=n: self.prefill(part, shape, folder, FIRST, n)))
+            if n in a.capture_tokens:
+                parts += [(f"capture {policy} {n}", "capture",
+                           lambda part, n=n, policy=policy: self.capture(part, shape, folder, policy, n))
+                          for policy in ("none", FIRST) if policy in a.policies]
+        if shape == a.shapes[0]:
+            parts.append(("memory", "memory", lambda part: self.memory(part, folder)))
+        return parts
+
+    def others_of(self, shape: str, folder: pathlib.Path) -> list[tuple]:
+        a = self.arguments
+        parts = [(f"{policy} {n}", "prefill",
+                  lambda part, n=n, policy=policy: self.prefill(part, shape, folder, policy, n))
+                 for n in a.tokens for policy in a.policies if policy != FIRST]
+        return parts + [(f"recording {n}", "recording", lambda part, n=n: self.recording_peer(part, folder, n))
+                        for n in a.capture_tokens]
+
+    def shape(self, shape: str, parts_of, again: str = ""):
+        """Parts of one model, which is there only as long."""
         folder = self.scratch / shape
+        parts = [part for part in parts_of(shape, folder) if part[1] not in self.arguments.skip]
+        if not parts:
+            return
         try:
-            made = self.part(f"{shape}/model", "model", lambda part: self.model(part, shape, folder))
-            parts = []
-            for n in self.arguments.tokens:
-                parts += [(f"prefill {n}", "prefill", lambda part, n=n: self.bench(part, "prefill", folder, n)),
-                          (f"transformers {n}", "transformers", lambda part, n=n: self.peer(part, "transformers", folder, n)),
-                          (f"kvpress {n}", "kvpress", lambda part, n=n: self.peer(part, "kvpress", folder, n))]
-            parts.insert(1, ("capture", "capture",
-                             lambda part: self.bench(part, "capture", folder, self.arguments.tokens[0])))
-            if shape == self.arguments.shapes[0]:
-                parts.append(("memory", "memory", lambda part: self.memory(part, folder)))
+            made = self.part(f"{shape}/model{again}", "model", lambda part: self.model(part, shape, folder))
             for name, kind, body in parts:
                 if made:
                     self.part(f"{shape}/{name}", kind, body)
@@ -356,7 +502,9 @@ class Check:
         self.part("device tests", "device tests", lambda part: self.tests(part, ON_DEVICE, 1))
         self.part("engine tests", "engine tests", lambda part: self.tests(part, "-" + ON_DEVICE, n_shards))
         for shape in self.arguments.shapes:
-            self.shape(shape)
+            self.shape(shape, self.targets_of)
+        for shape in self.arguments.shapes:  # with the time that is left
+            self.shape(shape, self.others_of, " again")
 
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -379,10 +527,12 @@ def main() -> int:
     need = max(need_bytes(known[shape], arguments) for shape in arguments.shapes)
     parent = scratch_parent(arguments, need)
     options = {name: getattr(arguments, name) for name in
-               ("device", "shapes", "policies", "dtype", "tokens", "budget", "block", "generate", "repeat")}
+               ("device", "shapes", "policies", "dtype", "tokens", "capture_tokens", "memory_tokens", "budget",
+                "memory_budget", "block", "generate", "turns", "repeat", "skip")}
     kept = {key: packed[key] for key in ("version", "commit", "torch", "glibc", "wheels")}
     facts = {"options": options | {"scratch": str(parent)}, "machine": here, "pack": kept}
-    report = Report(arguments.out.resolve(), facts, arguments.limit)
+    per_token = {shape: cache_bytes_per_token(known[shape], arguments.dtype) for shape in arguments.shapes}
+    report = Report(arguments.out.resolve(), facts, arguments.limit, per_token)
     report.say(f"{packed['version']} ({packed['commit']}) on {here['gpu'] or here['cpu']}; PyTorch {here['torch']}, "
                f"Transformers {here['transformers'] or 'absent'}, glibc {here['glibc']}; files in {parent}")
     problem = why_not(packed, here, arguments.device, torch_lib)

@@ -1,12 +1,16 @@
 """Processes with a limit: they and their children end with it, and what they wrote until then is there."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
+import queue
 import signal
 import subprocess
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 
 
 @dataclasses.dataclass
@@ -26,14 +30,13 @@ class Ended:
 
 def stop(process: subprocess.Popen):
     """Ends a process and all that it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
-def run_together(commands: list[list[str]], limit_s: float, environments: list[dict], folder: pathlib.Path) -> list[Ended]:
+def run_together(commands: list[list[str]], limit_s: float, environments: list[dict],
+                 folder: pathlib.Path) -> list[Ended]:
     """Runs commands at the same time, in `folder`, each with its environment; stops those that take longer."""
     started = time.monotonic()
     ended: list[Ended] = []
@@ -61,3 +64,44 @@ def run_together(commands: list[list[str]], limit_s: float, environments: list[d
             status = None if i in unfinished else process.returncode
             ended.append(Ended(status, *text, times.get(i, time.monotonic() - started)))
     return ended
+
+
+class Served:
+    """A process that waits between orders, a line each, and answers each with lines; as a context it ends with that."""
+
+    def __init__(self, command: list[str], environment: dict, folder: pathlib.Path):
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the end of the context
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        cwd=folder, env=environment, start_new_session=True, text=True)
+        self.heard: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # None: it has closed its output
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def __enter__(self) -> "Served":
+        return self
+
+    def __exit__(self, *_):
+        stop(self.process)
+        self.errors.close()
+
+    def _listen(self):
+        for line in self.process.stdout:
+            self.heard.put(line.rstrip("\n"))
+        self.heard.put(None)
+
+    def order(self, line: str):
+        with contextlib.suppress(OSError):  # one that has ended says so itself, in lines()
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+
+    def lines(self, deadline: float) -> Iterator[str | None]:
+        """What it says, until the caller has enough: None where it has ended. Raises TimeoutError at the deadline, a
+        time of time.monotonic()."""
+        while True:
+            try:
+                yield self.heard.get(timeout=max(0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise TimeoutError from None
+
+    def last_words(self) -> str:
+        self.errors.seek(0)
+        return Ended(self.process.poll(), "", self.errors.read().decode(errors="replace"), 0).last_words()
