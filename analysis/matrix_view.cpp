@@ -14,7 +14,7 @@ namespace {
 
 // 0 · x is 0 for every finite x and NaN for all others: one sum, no branch.
 KEYSCOPE_PER_PROCESSOR
-bool all_finite(const float* numbers, Eigen::Index n) {
+bool only_finite(const float* numbers, Eigen::Index n) {
   constexpr Eigen::Index kLanes = 8;
   constexpr Eigen::Index kChains = 4;
   using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
@@ -37,9 +37,9 @@ bool all_finite(const float* numbers, Eigen::Index n) {
 
 void require_finite(const MatrixView& rows, std::string_view subject) {
   const bool dense = rows.outerStride() == rows.cols();
-  if (dense && all_finite(rows.data(), rows.size())) return;
+  if (dense && only_finite(rows.data(), rows.size())) return;
   for (Eigen::Index i = 0; i < rows.rows(); ++i) {
-    if (all_finite(rows.data() + i * rows.outerStride(), rows.cols())) continue;
+    if (only_finite(rows.data() + i * rows.outerStride(), rows.cols())) continue;
     for (Eigen::Index j = 0; j < rows.cols(); ++j)
       if (!std::isfinite(rows(i, j)))
         throw InvalidInput(fmt::format("{}: row {}, column {} is {}; all entries must be finite", subject, i,

@@ -54,19 +54,14 @@ void sort_by_digit(const std::vector<Entry>& from, std::vector<Entry>& to, int p
   for (const Entry& entry : from) to[place[digit_of(entry.order, pass)]++] = entry;
 }
 
-std::vector<Entry> entries_of(std::span<const double> values) {
-  std::vector<Entry> entries(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    entries[i] = {order_of(values[i]), static_cast<std::uint32_t>(i)};
-  return entries;
-}
-
 // Comparing sorts mispredict every other branch on values in no order; counting digits has none. What the
 // leading bits leave undecided are short runs, in which the comparing sort takes over.
 std::vector<Entry> sort_by_value(std::span<const double> values) {
-  std::vector<Entry> entries = entries_of(values);
+  std::vector<Entry> entries(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    entries[i] = {order_of(values[i]), static_cast<std::uint32_t>(i)};
   const auto ascending = [](const Entry& a, const Entry& b) { return a.order < b.order; };
-  if (std::is_sorted(entries.begin(), entries.end(), ascending)) return entries;  // as positions are
+  if (std::is_sorted(entries.begin(), entries.end(), ascending)) return entries;  // as token positions are
   std::vector<Entry> moved(values.size());
   for (int pass = 0; pass < kPasses; ++pass) {
     sort_by_digit(entries, moved, pass);
@@ -93,7 +88,7 @@ std::vector<double> ranks_of(const std::vector<Entry>& sorted) {
   return ranks;
 }
 
-void check_sizes(const Ranked& x, const Ranked& y) {
+void require_one_size(const Ranked& x, const Ranked& y) {
   if (x.size() != y.size())
     throw InvalidInput(fmt::format("rank correlation: {} values against {}", x.size(), y.size()));
 }
@@ -109,7 +104,7 @@ Ranked::Ranked(std::span<const double> values) : order_(values.size()), has_nan_
 }
 
 RankCorrelation spearman(const Ranked& x, const Ranked& y) {
-  check_sizes(x, y);
+  require_one_size(x, y);
   if (x.size() == 0) return {kNaN, CorrelationStatus::kEmpty};
   if (x.has_nan() || y.has_nan()) return {kNaN, CorrelationStatus::kNotANumber};
   // The mean of average ranks is (n + 1) / 2 whatever the ties; deviations are multiples of 1/2, so that sums
@@ -182,7 +177,7 @@ std::int64_t sort_and_count(std::span<std::uint64_t> numbers, std::span<std::uin
 }  // namespace
 
 KendallCorrelation kendall(const Ranked& x, const Ranked& y) {
-  check_sizes(x, y);
+  require_one_size(x, y);
   if (x.size() == 0) return {kNaN, CorrelationStatus::kEmpty};
   if (x.has_nan() || y.has_nan()) return {kNaN, CorrelationStatus::kNotANumber};
   // The ranks of y in the order of x; among those of one x ascending.

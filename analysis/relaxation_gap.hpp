@@ -13,7 +13,8 @@ struct SearchOptions {
   std::int64_t max_sweeps = 100;
 };
 
-// How far KeyDiff's relaxation stays from the problem that it relaxes. The objective is `cosine_objective`.
+// How far KeyDiff's relaxation stays from the problem that it relaxes. The objective is
+// `pairwise_cosines(…).sum`.
 struct RelaxationGap {
   std::vector<std::int32_t> seed;  // what Eq. 8 retains, with the mean of all keys at unit norm: ascending
   std::vector<std::int32_t> best;  // the best set found, ascending; the seed if none is better

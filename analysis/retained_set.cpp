@@ -9,7 +9,6 @@
 
 #include "analysis/matrix_view.hpp"
 #include "analysis/row_kernels.hpp"
-#include "analysis/similarity.hpp"
 #include "analysis/vector_math.hpp"
 #include "base/errors.hpp"
 

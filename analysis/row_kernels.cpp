@@ -31,9 +31,11 @@ void add_strided_rows(const float* rows, Index n_rows, Index n_cols, Index strid
     for (Index j = 0; j < n_cols; ++j) sum[j] += static_cast<double>(rows[i * stride + j]);
 }
 
+// Divides rather than multiplies by inverses: such a product could be fused with the sum, and rounded
+// otherwise than that of the opposite row.
 KEYSCOPE_PER_PROCESSOR
-void add_strided_scaled_rows(const float* rows, Index n_rows, Index n_cols, Index stride,
-                             const double* factors, double* sum) {
+void add_strided_divided_rows(const float* rows, Index n_rows, Index n_cols, Index stride,
+                              const double* divisors, double* sum) {
   Index i = 0;
   for (; i + 4 <= n_rows; i += 4) {
     const float* a = rows + i * stride;
@@ -41,11 +43,11 @@ void add_strided_scaled_rows(const float* rows, Index n_rows, Index n_cols, Inde
     const float* c = b + stride;
     const float* d = c + stride;
     for (Index j = 0; j < n_cols; ++j)
-      sum[j] += (static_cast<double>(a[j]) * factors[i] + static_cast<double>(b[j]) * factors[i + 1]) +
-                (static_cast<double>(c[j]) * factors[i + 2] + static_cast<double>(d[j]) * factors[i + 3]);
+      sum[j] += (static_cast<double>(a[j]) / divisors[i] + static_cast<double>(b[j]) / divisors[i + 1]) +
+                (static_cast<double>(c[j]) / divisors[i + 2] + static_cast<double>(d[j]) / divisors[i + 3]);
   }
   for (; i < n_rows; ++i)
-    for (Index j = 0; j < n_cols; ++j) sum[j] += static_cast<double>(rows[i * stride + j]) * factors[i];
+    for (Index j = 0; j < n_cols; ++j) sum[j] += static_cast<double>(rows[i * stride + j]) / divisors[i];
 }
 
 KEYSCOPE_PER_PROCESSOR
@@ -87,9 +89,9 @@ void add_rows(const MatrixView& rows, std::span<double> sum) {
   add_strided_rows(rows.data(), rows.rows(), rows.cols(), rows.outerStride(), sum.data());
 }
 
-void add_scaled_rows(const MatrixView& rows, std::span<const double> factors, std::span<double> sum) {
-  add_strided_scaled_rows(rows.data(), rows.rows(), rows.cols(), rows.outerStride(), factors.data(),
-                          sum.data());
+void add_divided_rows(const MatrixView& rows, std::span<const double> divisors, std::span<double> sum) {
+  add_strided_divided_rows(rows.data(), rows.rows(), rows.cols(), rows.outerStride(), divisors.data(),
+                           sum.data());
 }
 
 void row_products(const MatrixView& rows, std::span<const double> vector, std::span<double> products,
@@ -103,8 +105,8 @@ namespace {
 constexpr Index kStripRows = 16;
 constexpr Index kVectorsAtOnce = 8;
 
-// Running sums that the registers of a width hold, beside what is multiplied: of so many with two vectors of
-// a strip each.
+// How many vectors, or columns, are multiplied at once: each has two running sums, and all of them must fit
+// the registers of this width.
 template <int kBytes>
 constexpr Index kAtOnce = kBytes == 64 ? 8 : 4;
 
@@ -137,6 +139,11 @@ KEYSCOPE_BY_WIDTH(multiply_strip,
                    Index stride),
                   (vectors, strip, n_cols, products, stride))
 
+const float* row_at(const MatrixView& rows, Index i) {
+  assert(i >= 0 && i < rows.rows());
+  return rows.data() + i * rows.outerStride();
+}
+
 }  // namespace
 
 PackedRows::PackedRows(Index n_rows, Index n_cols)
@@ -156,7 +163,7 @@ PackedRows PackedRows::of_rows(const MatrixView& rows, std::span<const std::int3
   for (Index first = 0; first < packed.n_rows_; first += kStripRows) {
     const Index n = std::min(kStripRows, packed.n_rows_ - first);
     const float* row[kStripRows];
-    for (Index r = 0; r < n; ++r) row[r] = rows.data() + which[first + r] * rows.outerStride();
+    for (Index r = 0; r < n; ++r) row[r] = row_at(rows, which[first + r]);
     double* strip = packed.strips_.data() + first * packed.n_cols_;
     for (Index c = 0; c < packed.n_cols_; ++c)
       for (Index r = 0; r < n; ++r) strip[c * kStripRows + r] = static_cast<double>(row[r][c]);
@@ -167,7 +174,7 @@ PackedRows PackedRows::of_rows(const MatrixView& rows, std::span<const std::int3
 PackedRows PackedRows::of_columns(const MatrixView& rows, std::span<const std::int32_t> which) {
   PackedRows packed(rows.cols(), std::ssize(which));
   for (Index c = 0; c < packed.n_cols_; ++c) {
-    const float* row = rows.data() + which[c] * rows.outerStride();
+    const float* row = row_at(rows, which[c]);
     for (Index first = 0; first < packed.n_rows_; first += kStripRows) {
       double* to = packed.strips_.data() + first * packed.n_cols_ + c * kStripRows;
       for (Index r = 0; r < std::min(kStripRows, packed.n_rows_ - first); ++r)
@@ -253,11 +260,14 @@ void pack_rows(const float* rows, Index n_rows, Index n_cols, Index stride, cons
   for (Index r = 0; r < n_rows; ++r) {
     const float* row = rows + r * stride;
     const double factor = factors[r];
-    double* strip = strips + r * kStripCols;
     Index j = 0;
-    for (; j + kStripCols <= n_cols; j += kStripCols, strip += kTileRows * kStripCols)
+    for (; j + kStripCols <= n_cols; j += kStripCols) {
+      double* strip = strips + (j * kTileRows + r * kStripCols);
       for (Index c = 0; c < kStripCols; ++c)
         strip[c] = (static_cast<double>(row[j + c]) - origin[j + c]) * factor;
+    }
+    if (j == n_cols) continue;
+    double* strip = strips + (j * kTileRows + r * kStripCols);
     for (Index c = 0; j + c < n_cols; ++c)
       strip[c] = (static_cast<double>(row[j + c]) - origin[j + c]) * factor;
   }

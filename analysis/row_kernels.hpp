@@ -17,9 +17,9 @@ namespace keyscope::analysis {
 //   rows: (n_rows, n_cols); sum: (n_cols)
 void add_rows(const MatrixView& rows, std::span<double> sum);
 
-// The same of each row times its factor.
-//   factors: (n_rows)
-void add_scaled_rows(const MatrixView& rows, std::span<const double> factors, std::span<double> sum);
+// The same of each row divided by its divisor: of opposite rows nothing is left.
+//   divisors: (n_rows)
+void add_divided_rows(const MatrixView& rows, std::span<const double> divisors, std::span<double> sum);
 
 // Per row, its product with `vector` and its squared norm.
 //   rows: (n_rows, n_cols); vector: (n_cols); products, squared_norms: (n_rows)
@@ -32,8 +32,8 @@ class PackedRows {
  public:
   // rows: (n_rows, n_cols), copied
   explicit PackedRows(const RowMatrixD& rows);
-  // Some of the rows; or, as rows, the columns of some of them.
-  //   which: indices of rows
+  // Of rows chosen by their indices: the rows; or their transpose, row j of which holds the rows' coordinate
+  // j.
   static PackedRows of_rows(const MatrixView& rows, std::span<const std::int32_t> which);
   static PackedRows of_columns(const MatrixView& rows, std::span<const std::int32_t> which);
 

@@ -34,10 +34,10 @@ double quotient_or_zero(double product, double norms) {
   return std::clamp(product / norms, -1.0, 1.0);  // a NaN passes through
 }
 
-// Zero for a row of norm zero.
-VectorXd inverse_norms(const MatrixView& rows) {
+// Each row's norm, or infinity for a row of norm zero: which has no direction, and adds nothing.
+VectorXd divisors_to_unit(const MatrixView& rows) {
   const VectorXd norms = row_norms(rows);
-  return (norms.array() == 0).select(0.0, norms.cwiseInverse());
+  return (norms.array() == 0).select(std::numeric_limits<double>::infinity(), norms);
 }
 
 double median_of(std::vector<float>& values) {
@@ -62,8 +62,8 @@ VectorXd mean_row(const MatrixView& rows) {
 VectorXd normalized_mean_row(const MatrixView& rows) {
   VectorXd sum = VectorXd::Zero(rows.cols());
   if (rows.rows() == 0) return sum;
-  const VectorXd factors = inverse_norms(rows);
-  add_scaled_rows(rows, span_of(factors), span_of(sum));
+  const VectorXd divisors = divisors_to_unit(rows);
+  add_divided_rows(rows, span_of(divisors), span_of(sum));
   return sum / static_cast<double>(rows.rows());
 }
 
@@ -131,14 +131,15 @@ RowMatrixD cosine_matrix(const MatrixView& rows) {
 
 PairwiseCosines pairwise_cosines(const MatrixView& rows) {
   VectorXd sum = VectorXd::Zero(rows.cols());
-  const VectorXd factors = inverse_norms(rows);
-  add_scaled_rows(rows, span_of(factors), span_of(sum));
+  const VectorXd divisors = divisors_to_unit(rows);
+  add_divided_rows(rows, span_of(divisors), span_of(sum));
   PairwiseCosines cosines{sum.squaredNorm(), std::numeric_limits<double>::quiet_NaN()};
   if (rows.rows() < 2) return cosines;
   // Each row that has a direction meets itself once, with cosine 1.
-  const auto n = static_cast<double>(rows.rows()),
-             n_directed = static_cast<double>((factors.array() != 0).count());
-  cosines.mean = std::clamp((cosines.sum - n_directed) / (n * (n - 1)), -1.0, 1.0);
+  const auto n = static_cast<double>(rows.rows());
+  const auto n_zero =
+      static_cast<double>((divisors.array() == std::numeric_limits<double>::infinity()).count());
+  cosines.mean = std::clamp((cosines.sum - (n - n_zero)) / (n * (n - 1)), -1.0, 1.0);
   return cosines;
 }
 
@@ -151,6 +152,12 @@ NormSummary summarise_norms(const MatrixView& rows) {
   return {at[0], at[1], at[2], at[3], at[4], at[5], at[6], mean};
 }
 
+Index top_key(const VectorXd& key_cosines) {
+  Index top = 0;
+  key_cosines.minCoeff(&top);
+  return top;
+}
+
 HeadGeometry measure_head_geometry(const MatrixView& keys, const MatrixView& queries) {
   if (keys.rows() == 0) throw InvalidInput("head geometry: there are no keys");
   if (keys.cols() != queries.cols())
@@ -161,7 +168,7 @@ HeadGeometry measure_head_geometry(const MatrixView& keys, const MatrixView& que
   geometry.query_norms = summarise_norms(queries);
   const VectorXd mean_key = mean_row(keys);
   geometry.key_cosines = cosines_to(keys, mean_key);
-  geometry.key_cosines.minCoeff(&geometry.top_key);  // KeyDiff's score is the negative cosine
+  geometry.top_key = top_key(geometry.key_cosines);
   if (queries.rows() == 0) {
     geometry.mean_cosine = geometry.top_key_query_cosine = std::numeric_limits<double>::quiet_NaN();
     return geometry;

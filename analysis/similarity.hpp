@@ -42,8 +42,9 @@ RowMatrixD cosine_matrix(const MatrixView& rows);
 
 // Of the cosines of every row with every row, in O(n_rows * n_cols).
 struct PairwiseCosines {
-  double sum =
-      0;  // over all pairs, i = j included: what Eq. A.2 minimises over all sets of N keys; as ‖Σ k̂‖²
+  // Over all pairs, i = j included, as ‖Σ k̂‖²: what Eq. A.2 of KeyDiff (arXiv 2504.15364) minimises over all
+  // sets of N keys.
+  double sum = 0;
   double mean = 0;  // over i != j; NaN for fewer than two rows
 };
 PairwiseCosines pairwise_cosines(const MatrixView& rows);
@@ -70,6 +71,10 @@ struct HeadGeometry {
   std::int64_t top_key = 0;         // the row that KeyDiff scores highest, the first of equal ones
   double top_key_query_cosine = 0;  // cos(that key, q̄): Fig. 16
 };
+
+// The key that KeyDiff, whose score is the negative cosine, scores highest; the first of equal ones.
+//   key_cosines: (n_keys) cos(k_i, k̄), at least one
+Eigen::Index top_key(const Eigen::VectorXd& key_cosines);
 
 //   keys: (n_keys, head_dim), at least one; queries: (n_queries, head_dim) of all of the group's query heads
 //   throws InvalidInput on no keys, widths that differ, or anything that is not finite

@@ -97,15 +97,16 @@ struct LeastSlacks {
 
 constexpr Index kBlockKeys = 64;
 
-// The same as find_slacks for a block of keys, of which only the least are kept. √(1-β²) is never below
-// 1 - β²/2 - β⁴/2: the roots are taken only where that leaves room below the least one so far.
+// The same as find_slacks for a block of keys, of which only the least are kept. For |β| <= 1, √(1-β²) is not
+// below 1 - β²/2 - β⁴/2, which is (1-t)(1+t/2) with t = β², and (1-t)(1+t/2)² = 1 - 3t²/4 - t³/4 <= 1: roots
+// are taken only where that leaves room below the least slack so far.
 template <int kBytes>
 [[gnu::always_inline]] inline void find_least_by(double alpha, const double* beta, const double* gamma,
                                                  LeastSlacks& least) {
   using Doubles = typename VectorOf<kBytes>::Doubles;
   using Integers = typename VectorOf<kBytes>::Integers;
   constexpr Index kLanes = kBytes / static_cast<int>(sizeof(double));
-  constexpr double kRounding = 1e-14;
+  constexpr double kRounding = 1e-14;  // of either side: some units of 1e-16
   const double alpha_sine = std::sqrt(std::max(0.0, 1 - alpha * alpha)), constant = 1 - alpha * alpha / 2;
   Doubles least_stated = Doubles{} + kInfinity, least_exact = least_stated;
   Integers pairs{}, violations{};

@@ -15,8 +15,8 @@ inline constexpr double kSlackTolerance = 1e-9;
 struct BoundOptions {
   std::int64_t max_pairs = 1'000'000'000;  // more are sampled: whole queries, drawn without replacement
   std::uint64_t seed = 0;
-  bool histograms =
-      true;  // of Theorem 3.2; without them, `slack` and `slack_exact` stay empty, half the time
+  // Of Theorem 3.2; without them `slack` and `slack_exact` stay empty, in half the time.
+  bool histograms = true;
 };
 
 // Theorem 3.2 (C.3) over pairs of a key k* and a query q, with k̄ the mean key, α = cos(k̄, q), β = cos(k*, q):

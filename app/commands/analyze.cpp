@@ -66,8 +66,10 @@ void run_analyze(const AnalyzeArguments& arguments) {
   selection.layers = parse_index_list(arguments.layers, "--layers");
   selection.kv_heads = parse_index_list(arguments.kv_heads, "--kv-heads");
   using measures::Part, measures::Parts;
-  const Parts parts =
-      arguments.no_bounds ? Parts::all() - Parts{Part::kBounds, Part::kWithoutSinks} : Parts::all();
+  Parts parts = Parts::all();
+  if (arguments.no_bounds) parts = parts - Parts{Part::kBounds, Part::kWithoutSinks};
+  if (!arguments.json.given() && !arguments.csv.given())  // the printed tables have no column for these
+    parts = parts - Parts{Part::kOutput, Part::kPca, Part::kBounds};
 
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });

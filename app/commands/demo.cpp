@@ -131,8 +131,9 @@ std::vector<measures::RunMeasures> analyze_demo(const recording::Recording& reco
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
   Progress progress("heads", quiet);
+  using measures::Part;
   return measures::measure_recording(
-      recording, {}, measures::Parts::all(),
+      recording, {}, {Part::kAgreement, Part::kVolume, Part::kMass},
       [&](std::int64_t done, std::int64_t total, const std::string& label) {
         progress.update(done, total, label);
       },

@@ -212,18 +212,21 @@ Figure policy_spread_figure(const recording::Recording& recording, const FigureR
   Panel panel;
   Figure figure;
   std::vector<int> shown;
+  std::vector<measures::Moment> moments;
   for (const int run : chosen_runs(*info, request)) {
     const RunInfo& about = info->runs[run];
     if (without_full_cache && about.plan.policy == "none") continue;
-    const auto place = static_cast<double>(shown.size());
     shown.push_back(run);
     figure.view.runs.push_back(about.plan.name);
+    moments.push_back({run, resolve_block(about, block)});
+  }
+  const auto measured = measures::measure_heads(recording, moments, {measures::part_of(measure.value)});
+  for (std::size_t i = 0; i < measured.size(); ++i) {
     std::vector<double> values;
-    for (const HeadMeasures& head : measures::measure_heads(
-             recording, run, {measures::part_of(measure.value)}, resolve_block(about, block)))
+    for (const HeadMeasures& head : measured[i])
       if (const auto& value = head.*measure.value) values.push_back(*value);
-    add_cloud(cloud, place, values);
-    spread.add(place + kBarPlace, values);
+    add_cloud(cloud, static_cast<double>(i), values);
+    spread.add(static_cast<double>(i) + kBarPlace, values);
   }
   if (cloud.x.empty())
     throw NothingToDraw(fmt::format(

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -58,13 +59,12 @@ void measure_direction(const HeadData& head, const recording::Recording& recordi
     measures.expert_epsilon_squared = experts.epsilon_squared;
     measures.expert_p_value = experts.p_value;
   }
+  if (!parts.has(Part::kQueries)) return;
   const VectorXd mean_query = analysis::mean_row(head.queries);
-  if (!parts.has(Part::kQueries) || mean_query.norm() == 0) return;
-  Eigen::Index top_key = 0;
-  cosines.minCoeff(&top_key);  // KeyDiff's score is the negative cosine
+  if (mean_query.norm() == 0) return;
   measures.key_query_mean_cosine = analysis::cosine(mean_key, mean_query);
   measures.top_key_query_cosine =
-      analysis::cosine(head.keys.row(top_key).cast<double>().transpose(), mean_query);
+      analysis::cosine(head.keys.row(analysis::top_key(cosines)).cast<double>().transpose(), mean_query);
 }
 
 void measure_retained_keys(const RowMatrixF& keys, Parts parts, HeadMeasures& measures) {
@@ -395,11 +395,12 @@ ScoreAgreement correlate(const ScoreAttention& pairs) {
   using analysis::Ranked;
   const Ranked score(pairs.seen_score), attention(pairs.attention_per_query);
   const Ranked position(std::vector<double>(pairs.seen.begin(), pairs.seen.end()));
-  const bool all_seen = pairs.seen.size() == pairs.score.size();
+  std::optional<Ranked> of_all;  // where some were not seen
+  if (pairs.seen.size() != pairs.score.size()) of_all.emplace(pairs.score);
   ScoreAgreement agreement;
   agreement.spearman = if_defined(analysis::spearman(score, attention).rho);
   agreement.spearman_total =
-      if_defined(analysis::spearman(all_seen ? score : Ranked(pairs.score), Ranked(pairs.total)).rho);
+      if_defined(analysis::spearman(of_all ? *of_all : score, Ranked(pairs.total)).rho);
   agreement.spearman_given_position = if_defined(analysis::partial_spearman(score, attention, position).rho);
   agreement.kendall = if_defined(analysis::kendall(score, attention).tau);
   return agreement;

@@ -1,12 +1,14 @@
 #include "app/measures/recording_measures.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
 
 #include "app/measures/router_measures.hpp"
 #include "base/errors.hpp"
@@ -130,6 +132,18 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
 
 }  // namespace
 
+namespace {
+
+// Does the work of every head, on all processors, but holds no more heads at a time than two layers have.
+void for_each_head(const recording::RecordingInfo& info, std::size_t n_heads,
+                   const std::function<void(std::size_t)>& work) {
+  const int n_of_two_layers = 2 * std::max(1, info.model.n_kv_heads);
+  oneapi::tbb::task_arena arena(std::min(oneapi::tbb::this_task_arena::max_concurrency(), n_of_two_layers));
+  arena.execute([&] { oneapi::tbb::parallel_for(std::size_t{0}, n_heads, work); });
+}
+
+}  // namespace
+
 std::vector<RunMeasures> measure_recording(const recording::Recording& recording,
                                            const MeasureSelection& selection, Parts parts,
                                            const MeasureProgress& progress,
@@ -158,7 +172,7 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
   std::vector<Moment> moments;
   for (const int run : runs) moments.push_back({run, -1});
   std::atomic<std::int64_t> done = 0;
-  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) {
+  for_each_head(*info, heads.size(), [&](std::size_t i) {
     if (cancelled) throw Cancelled("interrupted; nothing was written");
     auto measured = measure_head(recording, moments, heads[i].layer, heads[i].kv_head, parts);
     for (std::size_t r = 0; r < runs.size(); ++r) result[r].heads[i] = std::move(measured[r]);
@@ -170,9 +184,10 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
 
 std::vector<std::vector<HeadMeasures>> measure_heads(const recording::Recording& recording,
                                                      std::span<const Moment> moments, Parts parts) {
-  const std::vector<recording::LayerHead> heads = recording.info()->all_heads();
+  const auto info = recording.info();
+  const std::vector<recording::LayerHead> heads = info->all_heads();
   std::vector<std::vector<HeadMeasures>> result(moments.size(), std::vector<HeadMeasures>(heads.size()));
-  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) {
+  for_each_head(*info, heads.size(), [&](std::size_t i) {
     auto measured = measure_head(recording, moments, heads[i].layer, heads[i].kv_head, parts);
     for (std::size_t m = 0; m < moments.size(); ++m) result[m][i] = std::move(measured[m]);
   });

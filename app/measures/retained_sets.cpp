@@ -7,6 +7,7 @@
 
 #include "analysis/relaxation_gap.hpp"
 #include "analysis/retained_set.hpp"
+#include "analysis/similarity.hpp"
 #include "app/measures/head_data.hpp"
 
 namespace keyscope::measures {

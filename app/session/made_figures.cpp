@@ -242,6 +242,12 @@ RowMatrixF WatchedRecording::queries(int run, int layer, int query_head, std::in
   return recording_.queries(run, layer, query_head, first, count);
 }
 
+RowMatrixF WatchedRecording::group_queries(int run, int layer, int kv_head, std::int64_t first,
+                                           std::int64_t count) const {
+  note({run, layer, kv_head});
+  return recording_.group_queries(run, layer, kv_head, first, count);
+}
+
 RowMatrixF WatchedRecording::values(int run, int layer, int kv_head, std::int64_t first,
                                     std::int64_t count) const {
   note({run, layer, kv_head});

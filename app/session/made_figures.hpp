@@ -119,6 +119,8 @@ class WatchedRecording final : public recording::Recording {
   RowMatrixF keys(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override;
   RowMatrixF queries(int run, int layer, int query_head, std::int64_t first,
                      std::int64_t count) const override;
+  RowMatrixF group_queries(int run, int layer, int kv_head, std::int64_t first,
+                           std::int64_t count) const override;
   RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override;
   recording::HeadTrace trace(int run, int layer, int kv_head) const override;
   recording::AttentionStatistics statistics(int run, int layer) const override;

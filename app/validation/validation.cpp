@@ -76,9 +76,9 @@ PromptRecord measure_prompt(const capture::Model& model, const Settings& setting
   record.n_tokens = std::ssize(prompt.ids);
   record.budget = options.budget.rows_for(record.n_tokens);
   using measures::Part, measures::Parts;
-  // Bounds by measure_bounds, which looks at the lemma as well.
-  record.runs = measures::measure_recording(*memory, {}, Parts::all() - Parts{Part::kPca, Part::kBounds},
-                                            nullptr, cancelled);
+  // What `quantities` names. Bounds by measure_bounds, which looks at the lemma as well.
+  const Parts kept = Parts::all() - Parts{Part::kExperts, Part::kQuantisation, Part::kPca, Part::kBounds};
+  record.runs = measures::measure_recording(*memory, {}, kept, nullptr, cancelled);
   record.bounds = measure_bounds(*memory, cancelled);
   return record;
 }

@@ -203,9 +203,9 @@ class FileRecording final : public Recording {
   }
   RowMatrixF group_queries(int run, int layer, int kv_head, std::int64_t first,
                            std::int64_t count) const override {
-    const int n = info_->model.group_size(layer);
-    return rows_of_heads("queries", info_->queries, run, layer, query_row_place(*info_, layer, kv_head * n),
-                         n, {first, count});
+    const int group_size = info_->model.group_size(layer);
+    return rows_of_heads("queries", info_->queries, run, layer,
+                         kv_row_place(*info_, layer, kv_head) * group_size, group_size, {first, count});
   }
   RowMatrixF values(int run, int layer, int kv_head, std::int64_t first, std::int64_t count) const override {
     return rows_of_heads("values", info_->values, run, layer, kv_row_place(*info_, layer, kv_head), 1,

@@ -76,12 +76,12 @@ int query_row_place(const RecordingInfo& info, int layer, int query_head) {
 RowMatrixF Recording::group_queries(int run, int layer, int kv_head, std::int64_t first,
                                     std::int64_t count) const {
   const int group_size = info()->model.group_size(layer);
-  RowMatrixF all;
-  for (int g = 0; g < group_size; ++g) {
-    const RowMatrixF rows = queries(run, layer, kv_head * group_size + g, first, count);
-    all.conservativeResize(group_size * rows.rows(), rows.cols());  // a no-op after the first
-    all.middleRows(g * rows.rows(), rows.rows()) = rows;
-  }
+  const RowMatrixF of_first = queries(run, layer, kv_head * group_size, first, count);
+  const Eigen::Index n = of_first.rows();
+  RowMatrixF all(group_size * n, of_first.cols());
+  all.topRows(n) = of_first;
+  for (int g = 1; g < group_size; ++g)  // as many of each, though a live run may have gone on
+    all.middleRows(g * n, n) = queries(run, layer, kv_head * group_size + g, first, n);
   return all;
 }
 

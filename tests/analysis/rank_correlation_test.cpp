@@ -236,15 +236,20 @@ TEST(RankCorrelation, RanksAreCountsOfWhatIsBelow) {
 }
 
 TEST(RankCorrelation, RankedOnceGoesIntoEveryCorrelation) {
-  Values x = sample_uniform(3, 200), y = sample_uniform(4, 200), z(200);
-  std::iota(z.begin(), z.end(), 0.0);
-  for (double& value : x) value = std::floor(20 * value);  // ties
-  const Ranked ranked_x(x), ranked_y(y), ranked_z(z);
-  EXPECT_EQ(ranked_x.ranks(), average_ranks(x));
-  EXPECT_TRUE(std::ranges::is_sorted(ranked_x.order(), {}, [&](std::uint32_t place) { return x[place]; }));
-  EXPECT_EQ(spearman(ranked_x, ranked_y).rho, spearman(x, y).rho);
-  EXPECT_EQ(kendall(ranked_x, ranked_y).tau, kendall(x, y).tau);
-  EXPECT_EQ(partial_spearman(ranked_x, ranked_y, ranked_z).rho, partial_spearman(x, y, z).rho);
+  const Values x = sample_levels(3, 200, 20), y = sample_levels(4, 200, 9);  // ties in each and in both
+  Values places(200);
+  std::iota(places.begin(), places.end(), 0.0);
+  const Ranked ranked_x(x), ranked_y(y), ranked_places(places);
+  std::vector<std::uint32_t> order = ranked_x.order();
+  EXPECT_TRUE(std::ranges::is_sorted(order, {}, [&](std::uint32_t place) { return x[place]; }));
+  std::ranges::sort(order);
+  EXPECT_TRUE(std::ranges::equal(order, places)) << "every place once";
+  EXPECT_NEAR(kendall(ranked_x, ranked_y).tau, count_all_pairs(x, y), 1e-14);
+  EXPECT_NEAR(kendall(ranked_y, ranked_x).tau, count_all_pairs(x, y), 1e-14);
+  const double xy = spearman(x, y).rho, xz = spearman(x, places).rho, yz = spearman(y, places).rho;
+  EXPECT_EQ(spearman(ranked_x, ranked_y).rho, xy);
+  EXPECT_NEAR(partial_spearman(ranked_x, ranked_y, ranked_places).rho,
+              (xy - xz * yz) / std::sqrt((1 - xz * xz) * (1 - yz * yz)), 1e-12);
   EXPECT_TRUE(Ranked(Values{1, std::numeric_limits<double>::quiet_NaN()}).has_nan());
 }
 

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/retained_set.hpp"
+#include "analysis/similarity.hpp"
 #include "base/errors.hpp"
 #include "tests/support/dense_algebra.hpp"
 #include "tests/support/goldens.hpp"

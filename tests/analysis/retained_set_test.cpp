@@ -40,12 +40,6 @@ TEST(Jaccard, IsOverlapOverUnion) {
   EXPECT_TRUE(std::isnan(jaccard(Positions{}, Positions{})));
 }
 
-TEST(CosineObjective, EqualsTheSumOverThePairs) {
-  const RowMatrixF keys = sample_rows(1, 30, 12, 0.2);
-  EXPECT_NEAR(pairwise_cosines(keys).sum, cosine_matrix(keys).sum(), 1e-10);
-  EXPECT_EQ(pairwise_cosines(RowMatrixF(0, 12)).sum, 0);
-}
-
 double error_of(const RowMatrixF& queries, const Positions& at, const RowMatrixF& keys,
                 const RowMatrixF& values, const Positions& retained, std::span<const AttentionRules> rules) {
   Positions all(keys.rows());

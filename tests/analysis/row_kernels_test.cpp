@@ -44,12 +44,13 @@ TEST(GramSum, ReadsSpacedRows) {
 }
 
 TEST(GramSum, TakesRowsAroundAnOriginTileByTile) {
-  for (const Eigen::Index n_rows : {0, 1, 256, 700}) {
-    const RowMatrixF rows = sample_rows(2, n_rows, 20, 0.5);
-    const VectorXd origin = sample_rows(3, 1, 20).cast<double>().transpose();
+  for (const Eigen::Index n_rows : {0, 1, 256, 703}) {
+    const RowMatrixF rows = sample_rows(2, n_rows, 37, 0.5);
+    const VectorXd origin = sample_rows(3, 1, 37).cast<double>().transpose();
     const RowMatrixD moved = rows.cast<double>().rowwise() - origin.transpose();
-    GramSum gram(20);
+    GramSum gram(37);
     gram.add_around(rows, origin);
+    EXPECT_LE((gram.row_sum() - moved.colwise().sum().transpose()).norm(), 1e-11) << n_rows << " rows";
     EXPECT_LE((gram.matrix() - moved.transpose() * moved).norm(), 1e-11) << n_rows << " rows";
   }
 }
@@ -83,9 +84,11 @@ TEST(PackedRows, StartsAtAnyWholeStrip) {
 
 TEST(PackedRows, TakesSomeRowsOrTheirColumns) {
   const RowMatrixF wide = sample_rows(1, 40, 50), vectors = sample_rows(2, 10, 37),
-                   weights = sample_rows(3, 10, 3);
+                   weights = sample_rows(3, 10, 33);
   const auto rows = wide.leftCols(37);  // spaced
-  for (const std::vector<std::int32_t>& which : {std::vector<std::int32_t>{}, {3, 4, 39}, {38, 0, 1}}) {
+  for (const std::size_t n : {0, 1, 3, 15, 16, 17, 33}) {
+    std::vector<std::int32_t> which(n);
+    for (std::size_t i = 0; i < n; ++i) which[i] = static_cast<std::int32_t>(7 * i % 40);
     const RowMatrixD chosen = rows(which, Eigen::all).cast<double>();
     RowMatrixD products, expected;
     PackedRows::of_rows(rows, which).multiply(vectors.cast<double>(), products);
@@ -114,18 +117,18 @@ TEST(RowProducts, EqualsThePlainLoopAtEveryWidth) {
     std::vector<double> products(9), squares(9), sum(vector.size(), 0.5);
     row_products(rows, vector, products, squares);
     add_rows(rows, sum);
-    const std::vector<double> factors{1, -2, 0.5, 0, 3, 1, 1, 7, -0.25};
-    std::vector<double> scaled_sum(vector.size(), 0.5);
-    add_scaled_rows(rows, factors, scaled_sum);
+    const std::vector<double> divisors{1, -2, 0.5, 100, 3, 1, 1, 7, std::numeric_limits<double>::infinity()};
+    std::vector<double> divided_sum(vector.size(), 0.5);
+    add_divided_rows(rows, divisors, divided_sum);
     for (Index i = 0; i < 9; ++i) {
       const auto at = static_cast<std::size_t>(i);
       EXPECT_NEAR(products[at], plain_product(rows, i, vector), 1e-13) << n_cols << " columns, row " << i;
       EXPECT_NEAR(squares[at], rows.row(i).cast<double>().squaredNorm(), 1e-13);
     }
-    const Eigen::Map<const VectorXd> by(factors.data(), std::ssize(factors));
+    const VectorXd by = Eigen::Map<const VectorXd>(divisors.data(), std::ssize(divisors)).cwiseInverse();
     for (Index j = 0; j < n_cols; ++j) {
       EXPECT_NEAR(sum[j], 0.5 + rows.col(j).cast<double>().sum(), 1e-13);
-      EXPECT_NEAR(scaled_sum[j], 0.5 + rows.col(j).cast<double>().dot(by), 1e-13);
+      EXPECT_NEAR(divided_sum[j], 0.5 + rows.col(j).cast<double>().dot(by), 1e-13);
     }
   }
 }
@@ -153,6 +156,11 @@ TEST(FiniteRows, NamesTheFirstOffender) {
   EXPECT_THAT([&] { require_finite(rows, "keys"); },
               ThrowsMessage<InvalidInput>(HasSubstr("row 1, column 5 is nan")));
   EXPECT_NO_THROW(require_finite(RowMatrixF(0, 3), "keys"));
+  for (Index at = 0; at < 70; ++at) {  // in every lane, in every chain, and in what is left
+    RowMatrixF row = RowMatrixF::Ones(1, 70);
+    row(0, at) = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_THROW(require_finite(row, "keys"), InvalidInput) << at;
+  }
   EXPECT_NO_THROW(require_finite(rows.leftCols(5), "keys")) << "spaced";
   EXPECT_THROW(require_finite(rows.leftCols(6), "keys"), InvalidInput);
 }

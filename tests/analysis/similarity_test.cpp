@@ -201,8 +201,32 @@ TEST(Similarity, FewRows) {
   EXPECT_EQ(cosines_to(none, VectorXd::Ones(8)).size(), 0);
   EXPECT_EQ(cosine_matrix(none).size(), 0);
   EXPECT_TRUE(std::isnan(pairwise_cosines(none).mean));
+  EXPECT_EQ(pairwise_cosines(none).sum, 0);
+  EXPECT_NEAR(pairwise_cosines(sample_rows(1, 1, 8)).sum, 1, 1e-15);
   EXPECT_TRUE(std::isnan(pairwise_cosines(sample_rows(1, 1, 8)).mean));
   EXPECT_THROW(cosines_to(none, VectorXd::Ones(7)), InvalidInput);
+}
+
+TEST(PairwiseCosines, OppositeRowsLeaveNothing) {
+  for (const Eigen::Index n_pairs : {1, 2, 3, 5}) {  // with rows that are taken four at a time, and without
+    RowMatrixF rows(2 * n_pairs, 3);
+    for (Eigen::Index i = 0; i < n_pairs; ++i) {
+      rows.row(2 * i) << 1, 3, 0.7F + static_cast<float>(i);
+      rows.row(2 * i + 1) = -rows.row(2 * i);
+    }
+    EXPECT_EQ(pairwise_cosines(rows).sum, 0);
+    EXPECT_EQ(normalized_mean_row(rows).norm(), 0);
+  }
+}
+
+TEST(PairwiseCosines, AreOfAllPairs) {
+  RowMatrixF rows = sample_rows(1, 30, 12, 0.2);
+  rows.row(7).setZero();
+  const RowMatrixD matrix = cosine_matrix(rows);
+  EXPECT_NEAR(pairwise_cosines(rows).sum, matrix.sum(), 1e-10);
+  EXPECT_NEAR(pairwise_cosines(rows).mean, (matrix.sum() - matrix.trace()) / (30.0 * 29), 1e-14);
+  rows(3, 2) = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(pairwise_cosines(rows).sum) && std::isnan(pairwise_cosines(rows).mean));
 }
 
 }  // namespace

@@ -125,14 +125,17 @@ Head golden_head(const nlohmann::json& golden) {
 TEST(MeanKeyBounds, MatchesThePlainLoopInNumPy) {
   for (const auto& golden : read_goldens("analysis_goldens.json", "bounds")) {
     const Head head = golden_head(golden);
-    const MeanKeyBounds bounds = mean_key_bounds(head.keys, head.queries, head.positions);
-    EXPECT_EQ(bounds.pairs, golden["pairs"].get<std::int64_t>());
-    EXPECT_EQ(bounds.pairs_causal, golden["pairs_causal"].get<std::int64_t>());
-    EXPECT_EQ(bounds.violations, 0);
-    EXPECT_EQ(bounds.sampled, 0);
-    EXPECT_NEAR(bounds.min_slack, golden["min_slack"].get<double>(), 1e-12);
-    EXPECT_NEAR(bounds.min_slack_exact, golden["min_slack_exact"].get<double>(), 1e-10);
-    EXPECT_LE(bounds.min_slack_exact, bounds.min_slack);
+    for (const bool histograms : {false, true}) {
+      const MeanKeyBounds bounds =
+          mean_key_bounds(head.keys, head.queries, head.positions, {.histograms = histograms});
+      EXPECT_EQ(bounds.pairs, golden["pairs"].get<std::int64_t>());
+      EXPECT_EQ(bounds.pairs_causal, golden["pairs_causal"].get<std::int64_t>());
+      EXPECT_EQ(bounds.violations, 0);
+      EXPECT_EQ(bounds.sampled, 0);
+      EXPECT_NEAR(bounds.min_slack, golden["min_slack"].get<double>(), 1e-12);
+      EXPECT_NEAR(bounds.min_slack_exact, golden["min_slack_exact"].get<double>(), 1e-10);
+      EXPECT_LE(bounds.min_slack_exact, bounds.min_slack);
+    }
   }
 }
 
@@ -156,6 +159,25 @@ TEST(MeanKeyBounds, AreTheSameWithoutHistograms) {
       EXPECT_NEAR(least.min_slack, all.min_slack, 1e-15) << n_keys << " keys around " << offset;
       EXPECT_NEAR(least.min_slack_exact, all.min_slack_exact, 1e-15) << n_keys << " keys around " << offset;
     }
+}
+
+// Where √(1-β²) falls off fastest, and where slacks are nothing but rounding.
+TEST(MeanKeyBounds, AreTheSameWithoutHistogramsNearParallels) {
+  for (const float tilt : {1e-2F, 1e-4F, 1e-7F}) {
+    RowMatrixF keys = RowMatrixF::Zero(130, 4);
+    keys.col(0).setOnes();
+    keys.rightCols(3) = tilt * sample_rows(1, 130, 3);
+    keys.bottomRows(20) *= -1;
+    RowMatrixF queries = -keys.topRows(40);
+    queries.rightCols(3) += tilt * sample_rows(2, 40, 3);
+    const std::vector<std::int32_t> positions(40, 129);
+    const MeanKeyBounds all = mean_key_bounds(keys, queries, positions);
+    const MeanKeyBounds least = mean_key_bounds(keys, queries, positions, {.histograms = false});
+    EXPECT_GT(all.pairs, 0);
+    EXPECT_EQ(least.pairs, all.pairs);
+    EXPECT_NEAR(least.min_slack, all.min_slack, 1e-15);
+    EXPECT_NEAR(least.min_slack_exact, all.min_slack_exact, 1e-15);
+  }
 }
 
 TEST(MeanKeyBounds, WorkedByHandAtRightAngles) {
@@ -216,7 +238,8 @@ TEST(MeanKeyBounds, HoldsOnRowsOfEveryShape) {
     const Index cols = 1 + static_cast<Index>(seed % 6);
     const RowMatrixF keys = sample_rows(seed, 37, cols, 0.3);
     const RowMatrixF queries = sample_rows(seed + 500, 50, cols, -0.2);
-    const auto bounds = mean_key_bounds(keys, queries, std::vector<std::int32_t>(50, 36));
+    const auto bounds =
+        mean_key_bounds(keys, queries, std::vector<std::int32_t>(50, 36), {.histograms = seed % 2 == 0});
     EXPECT_EQ(bounds.violations, 0) << cols << " columns";
     EXPECT_EQ(bounds.pairs, bounds.pairs_causal) << "every key is before the last position";
     if (bounds.pairs > 0) {

@@ -96,11 +96,13 @@ TEST(KeyDiff, ZeroKeysAndAnchorsScoreZero) {
   RowMatrixF keys = sample_rows(2, 5, 4, 1);
   keys.row(3).setZero();
   EXPECT_EQ(scores_of("keydiff", keys)[3], 0);
-  RowMatrixF opposite(2, 2);
-  opposite << 1, 2, -1, -2;
-  for (const char* anchor : {"mean", "normalized-mean", "median", "pairwise"})
-    EXPECT_EQ(scores_of(std::string("keydiff:anchor=") + anchor, opposite), (std::vector<double>{0, 0}))
-        << anchor;
+  RowMatrixF opposite(6, 3);
+  opposite << 1, 3, 0.7F, -1, -3, -0.7F, 5, 2, 0.1F, -5, -2, -0.1F, 1, 3, 0.7F, -1, -3, -0.7F;
+  for (const Eigen::Index n : {2, 6})
+    for (const char* anchor : {"mean", "normalized-mean", "median", "pairwise"})
+      EXPECT_EQ(scores_of(std::string("keydiff:anchor=") + anchor, opposite.topRows(n)),
+                std::vector<double>(n, 0))
+          << anchor;
 }
 
 TEST(KeyDiff, IgnoresScaleAndRotatesWithTheKeys) {

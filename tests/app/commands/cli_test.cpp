@@ -113,6 +113,29 @@ TEST(Cli, StartsWithoutLibTorch) {
   EXPECT_THAT(libraries, Not(HasSubstr("torch")));
 }
 
+// Beside the program there is no engine: what asked for it would fail.
+TEST_F(WithRecording, WhatNeedsNoModelDoesNotOpenTheEngine) {
+  const ScratchFolder folder;
+  const std::string program = folder.file("keyscope");
+  fs::copy_file(KEYSCOPE_EXECUTABLE, program);
+  const std::vector<std::vector<std::string>> commands{
+      {"inspect", recording()},
+      {"analyze", recording(), "--json", folder.file("a.json")},
+      {"compare", recording(), recording()},
+      {"figure", recording(), "head-map", "--out", folder.file("a.png")},
+      {"figure", recording(), "output-error", "--out", folder.file("b.png")},
+      {"export", recording(), "--out", folder.file("a.h5")},
+      {"replay", recording(), "--policy", "snapkv", "--budget", "64", "--out", folder.file("r.h5")},
+      {"tokenize", "--model", kDemoModel, "--prompt", "a b c"}};
+  for (const std::vector<std::string>& words : commands) {
+    std::vector<std::string> command{program};
+    command.insert(command.end(), words.begin(), words.end());
+    ChildProgram alone(command, ChildProgram::Output::kRead);
+    alone.read();
+    EXPECT_EQ(alone.wait(), 0) << words.front() << " " << words.back();
+  }
+}
+
 TEST(Cli, SaysWhereItsEngineIsMissing) {
   const ScratchFolder folder;
   fs::copy_file(KEYSCOPE_EXECUTABLE, folder.file("keyscope"));

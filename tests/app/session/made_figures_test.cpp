@@ -142,6 +142,8 @@ TEST(WatchedRecording, EveryHeadCountsOnceHoweverItIsRead) {
   EXPECT_EQ(watch.status().done, 1);
   watched.queries(1, 0, 3, 0, -1);  // two query heads share a KV head: this one's is 1
   EXPECT_EQ(watch.status().done, 2);
+  EXPECT_EQ(watched.group_queries(1, 0, 1, 0, 5), recording->group_queries(1, 0, 1, 0, 5));
+  EXPECT_EQ(watch.status().done, 2);
 }
 
 // All but those of a run that a figure leaves out, as relaxation-gap does with one that evicts nothing.

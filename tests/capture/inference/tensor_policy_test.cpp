@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
                           "cur:window=16,sinks=4", "logdet", "logdet:ridge=0.01", "h2o", "h2o:recent=0.5",
                           "h2o:normalize=1", "tova", "tova:heads=all", "snapkv",
                           "snapkv:window=4,kernel=5,recent=2", "snapkv:kernel=201,recent=0", "sink",
-                          "sink:first=40", "random", "random:seed=3", "lagkv", "lagkv:lag=7,sinks=3",
+                          "sink:first=40", "duo:file=f", "duo:sinks=2,file=f", "random", "random:seed=3", "lagkv", "lagkv:lag=7,sinks=3",
                           "lagkv:lag=30", "expected", "expected:epsilon=0", "capkv", "capkv:tau=2",
                           "capkv:tau=9", "triattention", "triattention:group=mean", "triattention:file=f",
                           "triattention:file=f,group=mean", "compactor", "compactor:window=3,blend=0.4",

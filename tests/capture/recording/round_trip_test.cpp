@@ -187,8 +187,8 @@ TEST_P(RoundTrip, ReadsTheQueriesOfAGroupTogether) {
     const RowMatrixF all = recording->group_queries(1, 2, 1, first, count);
     for (int g = 0; g < group; ++g) {
       const RowMatrixF own = recording->queries(1, 2, group + g, first, count);
+      ASSERT_EQ(all.rows(), group * own.rows());
       EXPECT_EQ(all.middleRows(g * own.rows(), own.rows()), own);
-      EXPECT_EQ(all.rows(), group * own.rows());
     }
   }
 }
@@ -196,6 +196,7 @@ TEST_P(RoundTrip, ReadsTheQueriesOfAGroupTogether) {
 TEST_P(RoundTrip, RefusesPlacesThatAreNotThere) {
   const auto recording = record();
   EXPECT_THROW(recording->group_queries(0, 0, 2, 0, 1), FileError);
+  EXPECT_THROW(recording->group_queries(0, 0, -1, 0, 1), FileError);
   EXPECT_THROW(recording->keys(2, 0, 0), FileError);
   EXPECT_THROW(recording->keys(-1, 0, 0), FileError);
   EXPECT_THROW(recording->keys(0, 1, 0), FileError);  // not recorded
