@@ -40,12 +40,13 @@ void thin_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
   kernels.from_float(product.data(), out.mutable_data_ptr(), n * outer);
 }
 
-// Whether LibTorch's products of this type are the fast ones here. Of 16-bit numbers it has none on
-// processors too old for oneDNN's, where it takes one dot product after another; and of float32 without
-// AVX-512 ours are faster (docs/bench.md).
+// Whether LibTorch's products of this type are the fast ones here. Of 16-bit numbers they are where the
+// processor multiplies these itself: elsewhere oneDNN converts them for every product, or takes one dot product
+// after another. Of float32 ours are faster without AVX-512 (docs/bench.md).
 bool multiplies_fast([[maybe_unused]] at::ScalarType type) {
-#if defined(__x86_64__) && !defined(__clang__)  // clang 16 has no name for the second
+#if defined(__x86_64__) && !defined(__clang__)  // clang 16 has no name for the first two
   if (type == at::kHalf) return __builtin_cpu_supports("avx512fp16") != 0;
+  if (type == at::kBFloat16) return __builtin_cpu_supports("avx512bf16") != 0;
   return __builtin_cpu_supports("avx512dq") != 0;
 #else
   return true;
