@@ -41,8 +41,8 @@ void thin_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
 }
 
 // Whether LibTorch's products of this type are the fast ones here. Of 16-bit numbers they are where the
-// processor multiplies these itself: elsewhere oneDNN converts them for every product, or takes one dot product
-// after another. Of float32 ours are faster without AVX-512 (docs/bench.md).
+// processor multiplies these itself: elsewhere oneDNN converts them for every product, or takes one dot
+// product after another. Of float32 ours are faster without AVX-512 (docs/bench.md).
 bool multiplies_fast([[maybe_unused]] at::ScalarType type) {
 #if defined(__x86_64__) && !defined(__clang__)  // clang 16 has no name for the first two
   if (type == at::kHalf) return __builtin_cpu_supports("avx512fp16") != 0;
