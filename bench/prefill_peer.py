@@ -191,12 +191,14 @@ def median(samples, name):
 
 def print_table(samples, arguments):
     reference = samples["Transformers, KeyDiff by blocks"]
-    print(f"{'':34}{'ttft ms':>10}{'least':>9}{'most':>9}{'tokens/s':>10}{'ratio':>8}{'decode/s':>10}{'ratio':>8}")
+    print(f"{'':34}{'ttft ms':>10}{'least':>9}{'most':>9}{'tokens/s':>10}{'ratio':>8}{'from to':>12}"
+          f"{'decode/s':>10}{'ratio':>8}")
     for name, runs in samples.items():
         ttft, decode = median(runs, "ttft_ms"), median(runs, "decode")
         times = [run["ttft_ms"] for run in runs]
-        ratio = statistics.median(theirs["ttft_ms"] / ours["ttft_ms"] for ours, theirs in zip(runs, reference))
-        line = f"{name:34}{ttft:10.0f}{min(times):9.0f}{max(times):9.0f}{1e3 * arguments.tokens / ttft:10.1f}{ratio:7.2f}x"
+        ratios = [theirs["ttft_ms"] / ours["ttft_ms"] for ours, theirs in zip(runs, reference)]
+        line = f"{name:34}{ttft:10.0f}{min(times):9.0f}{max(times):9.0f}{1e3 * arguments.tokens / ttft:10.1f}"
+        line += f"{statistics.median(ratios):7.2f}x   {min(ratios):4.2f} {max(ratios):4.2f}"
         if decode:
             line += f"{decode:10.2f}{decode / median(reference, 'decode'):7.2f}x"
         print(line)

@@ -1,6 +1,7 @@
 #include "app/measures/recording_measures.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
+#include <oneapi/tbb/task_group.h>
 
 #include "app/measures/router_measures.hpp"
 #include "base/errors.hpp"
@@ -130,16 +132,17 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
   return json;
 }
 
-}  // namespace
-
-namespace {
-
-// Does the work of every head, on all processors, but holds no more heads at a time than two layers have.
+// Does the work of every head, and holds no more of them at a time than two layers have. Each thread takes the
+// next one, until all are done or the caller's tasks are called off.
 void for_each_head(const recording::RecordingInfo& info, std::size_t n_heads,
                    const std::function<void(std::size_t)>& work) {
   const int n_of_two_layers = 2 * std::max(1, info.model.n_kv_heads);
-  oneapi::tbb::task_arena arena(std::min(oneapi::tbb::this_task_arena::max_concurrency(), n_of_two_layers));
-  arena.execute([&] { oneapi::tbb::parallel_for(std::size_t{0}, n_heads, work); });
+  const int n_at_once = std::min(oneapi::tbb::this_task_arena::max_concurrency(), n_of_two_layers);
+  std::atomic<std::size_t> next = 0;
+  oneapi::tbb::parallel_for(0, n_at_once, [&](int) {
+    for (std::size_t i = next++; i < n_heads && !oneapi::tbb::is_current_task_group_canceling(); i = next++)
+      work(i);
+  });
 }
 
 }  // namespace
