@@ -44,6 +44,15 @@ class Verdicts(unittest.TestCase):
             self.assertNotIn("1.30", line)  # no figure where none can be told
 
 
+    def test_of_a_share_is_by_its_distance_from_the_target(self):
+        def verdict(shares):
+            return targets.evictions_share({"eviction_share_rounds": shares}, 1.0, 2)
+        self.assertEqual(verdict([0.01, 0.03] * 3)["verdict"], "met")  # an interval of any width
+        self.assertEqual(verdict([0, 0.01] * 3)["verdict"], "met")  # nothing is a share too
+        self.assertEqual(verdict([0.06, 0.18] * 3)["verdict"], "missed")
+        self.assertIn("shares of one and the same work differ", verdict([0.01, 0.045] * 3)["reason"])
+
+
 class Recorded(unittest.TestCase):
     def row(self, tool, turns, **more):
         return {"tool": tool, "ttft_ms_turns": turns, "block": 128, "n_tokens": 8192, "policy": "keydiff",
@@ -65,6 +74,16 @@ class Recorded(unittest.TestCase):
         self.assertEqual(targets.flatness(rows(1.04e9), 32768)["verdict"], "met")
         self.assertEqual(targets.flatness(rows(1.10e9), 32768)["verdict"], "missed")
         self.assertIn("too little", targets.flatness(rows(1.04e9), 32)["reason"])
+
+    def test_fields_that_are_missing_leave_a_doubt(self):
+        rows = [self.row("keyscope", [[1]], n_tokens=n, peak_bytes=1e9) for n in (32768, 131072)]
+        for field, reason in (("budget", "rows were kept"), ("peak_bytes", "a peak is not known")):
+            del rows[0][field]
+            found = targets.flatness(rows, 32768)
+            self.assertEqual(found["verdict"], "cannot be told")
+            self.assertIn(reason, found["reason"])
+            targets.target_line({"shape": "1b", "n_tokens": 131072, "policy": "keydiff"} | found)
+        self.assertIsNone(found["value"])
 
     def test_a_peer_that_is_missing_is_said_to_be(self):
         part = SimpleNamespace(name="1b/keydiff 8192", setting={"peers": ["transformers"]},

@@ -22,8 +22,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
-from processes import Ended, Served, run_together
+from processes import Ended, Served, run_together, stop
 from report import Part, Report, table
 from turns import ROUNDS, WARM_UP, Load, Peer, Table, fits_another
 
@@ -32,11 +33,17 @@ GOLDENS = "tests/capture/inference/goldens"
 ON_DEVICE = "*OnCuda*:Cuda.*"  # the tests that compare a GPU with the CPU; all others run on either
 LIMITS_S = {"loads": 60, "device tests": 90, "engine tests": 150, "model": 60, "prefill": 330, "capture": 75,
             "memory": 120, "recording": 75}
-# Whose turns alternate with Keyscope's under a policy: Transformers has KeyDiff as one writes it, kvpress has presses.
-PEERS = {"none": ("transformers",), "keydiff": ("transformers", "kvpress"), "snapkv": ("kvpress",), "h2o": ("kvpress",)}
+# Whose turns alternate with Keyscope's under a policy, and how many samples a round of theirs has, as many as peer.py
+# has cases: Transformers has KeyDiff as one writes it, kvpress has presses.
+PEERS = {"none": {"transformers": 2}, "keydiff": {"transformers": 1, "kvpress": 3}, "snapkv": {"kvpress": 1},
+         "h2o": {"kvpress": 1}}
 FIRST = "keydiff"  # the policy whose times have a target; all others come after every shape's
 RECORDED_TOKENS = 8192  # at most so many are recorded, unless told otherwise
 SECONDS_TO_START = 5  # of a program, where nothing better is known
+WARM_UP_SHARE = 1 / 3  # of a part's limit, in which its peers must have loaded and warmed up
+# What a round of `bench capture` may take, in samples without recording: one, and one with it, which may take four
+# times as long.
+SAMPLES_PER_CAPTURE = 5
 
 
 class Stopped(Exception):
@@ -330,10 +337,17 @@ class Check:
         ended = self.run(part, [command], [self.native], limit_s)[0]
         return (json.loads(ended.stdout) if ended.status == 0 else {}), ended
 
-    def serve(self, tool: str, folder: pathlib.Path, n_tokens: int, policy: str) -> Served:
+    @contextlib.contextmanager
+    def serve(self, tool: str, folder: pathlib.Path, n_tokens: int, policy: str) -> Iterator[Served]:
+        """A peer that waits for its turns; what it answers is logged by who listens, its errors at its end."""
         command, environment = self.peer(tool, folder, n_tokens, policy)
         self.report.log(f"\n$ {' '.join(command)}")
-        return Served(command, environment, self.scratch)
+        with Served(command, environment, self.scratch) as served:
+            try:
+                yield served
+            finally:
+                stop(served.process)
+                self.report.log(f"\n[standard error of {tool}]\n{served.error_text()}")
 
     def peer(self, tool: str, folder: pathlib.Path, n_tokens: int, policy: str) -> tuple[list[str], dict]:
         environment = dict(self.environment)
@@ -350,6 +364,7 @@ class Check:
     def prefill(self, part: Part, shape: str, folder: pathlib.Path, policy: str, n_tokens: int):
         """Keyscope and the peers of a policy in turns, as many as the limit has room for."""
         deadline = time.monotonic() + part.limit_s
+        warm_by = time.monotonic() + WARM_UP_SHARE * part.limit_s
         taken, load = Table(), Load()
         part.setting = {"peers": list(PEERS[policy]), "rounds_per_turn": ROUNDS, "turns": 0}
         peers: list[Peer] = []
@@ -358,9 +373,10 @@ class Check:
                 served = stack.enter_context(self.serve(tool, folder, n_tokens, policy))
                 peers.append(Peer(tool, served, self.report.log))
             for peer in peers:
-                peer.hear(deadline, 0, taken)
+                peer.warm_up(warm_by, taken)
             load.look()
-            last_s = self.expected_s(shape, n_tokens, 1, (1 + len(PEERS[policy])) * ROUNDS + WARM_UP)
+            of_peers = sum(PEERS[policy][peer.tool] for peer in peers if peer.alive)
+            last_s = self.expected_s(shape, n_tokens, 1, WARM_UP + (1 + of_peers) * ROUNDS)
             for turn in range(self.arguments.turns):
                 if part.status != "ok" or not fits_another(last_s, deadline):
                     break
@@ -372,8 +388,11 @@ class Check:
                     elif peer.alive:
                         peer.take(turn, deadline, taken)
                     load.look()
+                    complete = part.status == "ok" and time.monotonic() < deadline
+                    if not complete:  # Keyscope has failed, or somebody took all the time that was left
+                        break
                 last_s = time.monotonic() - started
-                part.setting |= {"turns": part.setting["turns"] + (part.status == "ok"), "load": load.most,
+                part.setting |= {"turns": part.setting["turns"] + complete, "load": load.most,
                                  "processors": load.processors}
                 part.rows = taken.rows()
                 self.report.save(part)
@@ -396,7 +415,7 @@ class Check:
         notes = [note for peer in peers for note in peer.notes]
         if part.status == "ok" and any(peer.failed for peer in peers):
             part.status = "failed"
-        elif part.status == "ok" and n_turns < wanted:
+        elif part.status == "ok" and (n_turns < wanted or any(peer.stopped for peer in peers)):
             part.status = "timeout"
         if n_turns < wanted:
             notes.insert(0, f"{n_turns} of {wanted} turns")
@@ -415,9 +434,9 @@ class Check:
         return self.sample_s[shape, max(known)] * n_tokens / max(known) if known else 0
 
     def capture(self, part: Part, shape: str, folder: pathlib.Path, policy: str, n_tokens: int):
-        """What recording adds, in as many rounds as the limit has room for."""
-        round_s = 3 * self.expected_sample_s(shape, n_tokens)  # without and with, which is the longer one
-        room = part.limit_s - self.expected_s(shape, n_tokens, 1, 0)
+        """What recording adds, in as many rounds as the limit has room for; figures come only after the last."""
+        round_s = SAMPLES_PER_CAPTURE * self.expected_sample_s(shape, n_tokens)
+        room = part.limit_s - self.expected_s(shape, n_tokens, 1, 0) - round_s  # of which as much for warming up
         repeat = self.arguments.repeat if round_s == 0 else max(1, min(self.arguments.repeat, int(room / round_s)))
         result, _ = self.bench(part, "capture", folder, policy, [
             *self.common(n_tokens), "--schedule", "block", "--repeat", str(repeat)], part.limit_s)

@@ -81,11 +81,14 @@ class Served:
 
     def __exit__(self, *_):
         stop(self.process)
+        with contextlib.suppress(OSError):  # an order that it no longer took
+            self.process.stdin.close()
         self.errors.close()
 
     def _listen(self):
-        for line in self.process.stdout:
-            self.heard.put(line.rstrip("\n"))
+        with self.process.stdout:
+            for line in self.process.stdout:
+                self.heard.put(line.rstrip("\n"))
         self.heard.put(None)
 
     def order(self, line: str):
@@ -102,6 +105,10 @@ class Served:
             except queue.Empty:
                 raise TimeoutError from None
 
+    def error_text(self) -> str:
+        """What it wrote to its standard error; where it goes on writing stays as it is."""
+        size = os.fstat(self.errors.fileno()).st_size
+        return os.pread(self.errors.fileno(), size, 0).decode(errors="replace")
+
     def last_words(self) -> str:
-        self.errors.seek(0)
-        return Ended(self.process.poll(), "", self.errors.read().decode(errors="replace"), 0).last_words()
+        return Ended(self.process.poll(), "", self.error_text(), 0).last_words()

@@ -20,13 +20,14 @@ CONFIDENCE, LEAST_ROUNDS, MOST_WAITING, MOST_SPREAD, MOST_WIDTH = 0.95, 6, 0.5, 
 
 HOW = f"""How ratios were taken: by turns, a few rounds of Keyscope, then as many of each peer, every second turn in the
 opposite order. A peer's process stays for all turns, Keyscope's is a new one each time; the first round of every
-process warms up and does not count. Round i of Keyscope's turn is paired with round i of the peer's: a pair is of the
-same turn, not of the same moment. A ratio is the median of the pairs' with its exact {100 * CONFIDENCE:.0f} % interval.
-It cannot be told from fewer than {LEAST_ROUNDS} rounds, with a load average of more than {MOST_WAITING} above the
-machine's processors, where one side's times differ by a factor of more than {MOST_SPREAD}, or where the interval spans
-one of more than {MOST_WIDTH}. Eviction's shares are of all rounds of Keyscope, those that warm up too. Recording is
-measured by one process, in rounds with and without it. Memory is flat where its peak at the longest prompt is at most
-{1 + MOST_GROWTH:g} times that at the shortest: the allocator's segments of 20 MiB and more may come to that."""
+process warms up and does not count, except in Keyscope's shares (attention, eviction, products) and its tokens
+generated a second, which are of all its rounds. Round i of Keyscope's turn is paired with round i of the peer's: a pair
+is of the same turn, not of the same moment. A ratio is the median of the pairs' with its exact {100 * CONFIDENCE:.0f} %
+interval. It cannot be told from fewer than {LEAST_ROUNDS} rounds, with a load average of more than {MOST_WAITING} above
+the machine's processors, where one side's times differ by a factor of more than {MOST_SPREAD}, or where the interval
+spans one of more than {MOST_WIDTH}; eviction's share may span any, as it is judged by its distance from the target.
+Recording is measured by one process, in rounds with and without it. Memory is flat where its peak at the longest prompt
+is at most {1 + MOST_GROWTH:g} times that at the shortest: the allocator's segments of 20 MiB and more may reach it."""
 
 
 def median_interval(values: list[float]) -> tuple[float, float, float]:
@@ -43,8 +44,10 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
     return (statistics.median(values) if values else math.nan), low, high
 
 
-def ratio_of(values: list[float], sides: list[list[float]], load: float | None, processors: int) -> dict:
-    """The median of the rounds' ratios, its interval, and why it cannot be told, if so. sides: the times compared."""
+def ratio_of(values: list[float], sides: list[list[float]], load: float | None, processors: int,
+             of: str = "times") -> dict:
+    """The median of the rounds' ratios, its interval, and why it cannot be told, if so. sides: the times compared, or
+    the `shares` themselves, which may be 0 and whose interval may be of any width."""
     median, low, high = median_interval(values)
     spread = max((max(side) / min(side) for side in sides if side and min(side) > 0), default=1)
     doubt = ""
@@ -53,8 +56,8 @@ def ratio_of(values: list[float], sides: list[list[float]], load: float | None, 
     elif load is not None and load > processors + MOST_WAITING:
         doubt = f"the load average was {load:.2f} with {processors} processors"
     elif spread > MOST_SPREAD:
-        doubt = f"times of one and the same work differ by a factor of {spread:.1f}, more than {MOST_SPREAD}"
-    elif low <= 0 or high / low > MOST_WIDTH:
+        doubt = f"{of} of one and the same work differ by a factor of {spread:.1f}, more than {MOST_SPREAD}"
+    elif of == "times" and (low <= 0 or high / low > MOST_WIDTH):
         doubt = f"its interval [{low:.2g}, {high:.2g}] spans a factor of more than {MOST_WIDTH}"
     return {"value": median, "low": low, "high": high, "rounds": len(values), "doubt": doubt}
 
@@ -101,7 +104,7 @@ def against_peers(ours: dict, rows: list[dict], load: float | None, processors: 
 def evictions_share(row: dict, load: float | None, processors: int) -> dict:
     shares = row["eviction_share_rounds"]
     return {"what": "eviction's share", "percent": True} | judged(
-        ratio_of(shares, [shares], load, processors), most=MOST_EVICTION)
+        ratio_of(shares, [shares], load, processors, "shares"), most=MOST_EVICTION)
 
 
 def recordings_overhead(row: dict) -> dict:
@@ -115,19 +118,26 @@ def recordings_overhead(row: dict) -> dict:
 def flatness(rows: list[dict], bytes_per_token: int) -> dict:
     """The peak at the longest prompt over that at the shortest; a sample each, as memory does not vary as times do."""
     short, long = rows[0], rows[-1]
-    value = long["peak_bytes"] / short["peak_bytes"]
-    full = 1 + (long["n_tokens"] - short["n_tokens"]) * bytes_per_token / short["peak_bytes"]
+    value = full = math.nan
+    if short.get("peak_bytes") and long.get("peak_bytes"):
+        value = long["peak_bytes"] / short["peak_bytes"]
+        full = 1 + (long["n_tokens"] - short["n_tokens"]) * bytes_per_token / short["peak_bytes"]
     doubt = ""
-    if len(rows) < 2:
+    if math.isnan(value):
+        doubt = "a peak is not known"
+    elif len(rows) < 2:
         doubt = "only one prompt was measured"
+    elif short.get("budget") is None:
+        doubt = "how many rows were kept is not known"
     elif short["n_tokens"] <= short["budget"] + short["block"]:
         doubt = f"the shorter prompt has no more tokens than the {short['budget']} rows that are kept and a block"
     elif full < 1 + LEAST_FULL_GROWTH:
         doubt = f"a cache that keeps everything would take {full:.3f} times as much, too little to tell"
     # One sample is its own interval.
     ratio = {"value": value, "low": value, "high": value, "rounds": 1, "doubt": doubt}
-    what = f"peak memory over that at {short['n_tokens']} tokens; {full:.2f} with a full cache"
-    return {"what": what} | judged(ratio, most=1 + MOST_GROWTH)
+    what = f"peak memory over that at {short['n_tokens']} tokens"
+    with_full = "" if math.isnan(full) else f"; {full:.2f} with a full cache"
+    return {"what": what + with_full} | judged(ratio, most=1 + MOST_GROWTH)
 
 
 def targets_of(parts, bytes_per_token: dict[str, int]) -> list[dict]:

@@ -6,7 +6,7 @@ import os
 import statistics
 import time
 
-from processes import Served
+from processes import Served, stop
 
 ROUNDS = 2  # of a turn, after one that warms up where a process starts
 WARM_UP = 1
@@ -44,7 +44,9 @@ class Samples:
             row |= {field: statistics.median(values), field + "_min": min(values), field + "_max": max(values)}
             if field == "eviction_share":
                 row["eviction_share_rounds"] = values
-        return row | {"repeat": len(self.values.get("ttft_ms", [])), "ttft_ms_turns": self.turns}
+        if "ttft_ms" in self.values:
+            row |= {"repeat": len(self.values["ttft_ms"]), "ttft_ms_turns": self.turns}
+        return row
 
 
 class Table:
@@ -67,12 +69,14 @@ class Table:
                 samples.add(turn, field, [value])
 
     def add_keyscope(self, turn: int, row: dict):
-        """Of a `keyscope bench prefill` of WARM_UP + ROUNDS rounds, the first of which warmed up."""
+        """Of a `keyscope bench prefill` of WARM_UP + ROUNDS rounds, the first of which warmed up: it counts in all but
+        the time to the first token, of which alone every round is known."""
+        assert WARM_UP + ROUNDS == 3  # the least, the median and the most of three are all, in whichever order
         samples = self.of({"tool": "keyscope", "policy": row["policy"], "budget": row["budget"], "block": row["block"],
                            "n_tokens": row["n_tokens"]})
         samples.add(turn, "ttft_ms", row["ttft_ms_rounds"][WARM_UP:])
         for field in ("attention_share", "eviction_share", "products_share", "generated_per_second"):
-            if row.get(field) is not None:  # of three rounds these are all, in whichever order
+            if row.get(field) is not None:
                 samples.add(turn, field, [row[field + "_min"], row[field], row[field + "_max"]])
         samples.facts = {field: row[field] for field in ("schedule", "peak_cache_rows", "peak_cache_bytes")}
 
@@ -82,10 +86,14 @@ class Peer:
 
     def __init__(self, tool: str, served: Served, log):
         self.tool, self.served, self.log = tool, served, log
-        self.alive, self.failed, self.notes = True, False, []
+        self.alive, self.failed, self.stopped, self.notes = True, False, False, []
 
-    def hear(self, deadline: float, turn: int, table: Table):
-        """What it says until it is done; at the deadline, or where it ends before, it is no longer alive."""
+    def warm_up(self, deadline: float, table: Table):
+        self.hear(deadline, 0, table, "before it had warmed up")
+
+    def hear(self, deadline: float, turn: int, table: Table, when: str = "at the limit"):
+        """What it says until it is done; at the deadline it is stopped. It is no longer alive then, nor where it ends
+        before."""
         try:
             for line in self.served.lines(deadline):
                 if line is None:
@@ -102,8 +110,9 @@ class Peer:
                         self.failed |= "failed" in message
                         self.notes += message.values()
         except TimeoutError:
-            self.alive = False
-            self.notes.append(f"{self.tool} was stopped at the limit")
+            self.alive, self.stopped = False, True
+            stop(self.served.process)  # whoever comes next needs the machine
+            self.notes.append(f"{self.tool} was stopped {when}")
 
     def _ended(self):
         self.alive = False
