@@ -101,9 +101,10 @@ void add_analyze(CLI::App& app) {
   command->add_option("--json", arguments->json.path, "Write the statistics as JSON; - for stdout");
   command->add_option("--csv", arguments->csv.path,
                       "Write them as CSV, a line per run, layer and KV head; - for stdout");
-  command->add_flag("--no-bounds", arguments->no_bounds,
-                    "Leave out the costly parts: Theorem 3.2 over all key-query pairs, which --json and --csv "
-                    "have, and, in models with learned sinks, attention without them");
+  command->add_flag(
+      "--no-bounds", arguments->no_bounds,
+      "Leave out the costly parts: Theorem 3.2 over all key-query pairs, which --json and --csv "
+      "have, and, in models with learned sinks, attention without them");
   command->add_flag("--force", arguments->json.replace, "Replace existing --json and --csv files");
   command->add_flag("--quiet", arguments->quiet, "No progress");
   command->footer("Example:\n  keyscope analyze needle.h5 --json needle.json");

@@ -132,8 +132,8 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
   return json;
 }
 
-// Does the work of every head, and holds no more of them at a time than two layers have. Each thread takes the
-// next one, until all are done or the caller's tasks are called off.
+// Does the work of every head, and holds no more of them at a time than two layers have. Each thread takes
+// the next one, until all are done or the caller's tasks are called off.
 void for_each_head(const recording::RecordingInfo& info, std::size_t n_heads,
                    const std::function<void(std::size_t)>& work) {
   const int n_of_two_layers = 2 * std::max(1, info.model.n_kv_heads);
