@@ -18,6 +18,7 @@
 #include "base/json.hpp"
 #include "capture/inference/budget_split.hpp"
 #include "capture/python/python_policy.hpp"
+#include "capture/tokenizer/tokenizer.hpp"
 
 namespace keyscope::commands {
 
@@ -212,23 +213,6 @@ namespace {
 
 std::string read_text(const std::string& path) { return TextInput(path).read_all(); }
 
-std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& path) {
-  const auto json = parse_json(text, 1);
-  if (!json.is_array())
-    throw FileError(fmt::format("{}: a JSON array of token ids is expected, such as [1, 80, 147]", path));
-  std::vector<std::int32_t> ids;
-  ids.reserve(json.size());
-  for (const auto& entry : json) {
-    const bool fits =
-        entry.is_number_integer() && entry.get<std::int64_t>() >= 0 && entry.get<std::int64_t>() <= INT32_MAX;
-    if (!fits)
-      throw FileError(fmt::format("{}: entry {} is {}, expected a token id (an integer from 0)", path,
-                                  ids.size(), shown_value(entry)));
-    ids.push_back(entry.get<std::int32_t>());
-  }
-  return ids;
-}
-
 }  // namespace
 
 void ChatOptions::add_to(CLI::App& command, std::initializer_list<CLI::Option*> texts,
@@ -279,7 +263,8 @@ std::vector<std::int32_t> PromptOptions::read(const tokenizer::FolderTokenizer& 
   std::vector<std::int32_t> ids;
   if (ids_) {
     const bool is_array = ids_->starts_with('[');
-    ids = parse_ids(is_array ? *ids_ : read_text(*ids_), is_array ? "--prompt-ids" : *ids_);
+    ids = tokenizer::ids_from_json(parse_json(is_array ? *ids_ : read_text(*ids_), 1),
+                                   is_array ? "--prompt-ids" : *ids_);
   } else {
     const auto prompt = text();
     if (!prompt) throw UsageError("a prompt is needed: --prompt, --prompt-file, --messages or --prompt-ids");

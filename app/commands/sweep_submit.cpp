@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -111,23 +113,30 @@ Values values_of(const SubmitArguments& arguments, const sweep::Plan& plan, cons
           {"program", quote_words({program_path().string()})}};
 }
 
+// A line with its places filled in, none of which lies in another's value; nothing where a value is empty.
+std::optional<std::string> filled_line(std::string_view line, const Values& values) {
+  std::string filled;
+  while (!line.empty()) {
+    const auto here = std::ranges::find_if(
+        values, [&](const auto& value) { return line.starts_with("{" + value.first + "}"); });
+    if (here == values.end()) {
+      filled += line.front();
+      line.remove_prefix(1);
+      continue;
+    }
+    if (here->second.empty()) return std::nullopt;
+    filled += here->second;
+    line.remove_prefix(here->first.size() + 2);
+  }
+  return filled;
+}
+
 //   where: the template, for messages
 std::string filled(const std::string& text, const Values& values, const std::string& where) {
   std::string script;
-  for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
-    end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    bool left_out = false;
-    for (const auto& [name, value] : values) {
-      const std::string place = "{" + name + "}";
-      for (std::size_t found = 0; (found = line.find(place, found)) != std::string::npos;
-           found += value.size()) {
-        line.replace(found, place.size(), value);
-        left_out = left_out || value.empty();
-      }
-    }
-    if (!left_out) script += line + '\n';
-  }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (const auto here = filled_line(line, values)) script += *here + '\n';
   if (!script.starts_with("#!"))
     throw FileError(fmt::format("{}: does not begin with #!, as sbatch wants; expected a script such as {}",
                                 where, "the one that `sweep submit` writes where there is none"));

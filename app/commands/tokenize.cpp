@@ -56,24 +56,6 @@ std::string read_string(const std::string& text, const std::string& where) {
   return value.get<std::string>();
 }
 
-std::vector<std::int32_t> read_ids(const std::string& text, const std::string& where,
-                                   std::int64_t vocab_size) {
-  const json value = parse_json(text);
-  if (!value.is_array())
-    throw FileError(fmt::format("{}: found {}, expected a JSON array of token ids, such as [1, 80, 147]",
-                                where, excerpt(text)));
-  std::vector<std::int32_t> ids;
-  ids.reserve(value.size());
-  for (const json& entry : value) {
-    // Compared as unsigned, so that no number beyond int64 passes for a small one.
-    if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() >= static_cast<std::uint64_t>(vocab_size))
-      throw FileError(fmt::format("{}: entry {} is {}, expected a token id from 0 to {}", where, ids.size(),
-                                  shown_value(entry), vocab_size - 1));
-    ids.push_back(entry.get<std::int32_t>());
-  }
-  return ids;
-}
-
 // A tokenizer as the options want it used.
 class Converter {
  public:
@@ -95,7 +77,8 @@ class Converter {
   // A line of JSON, in the direction that was asked for.
   json convert(const std::string& line, const std::string& where) const {
     if (!arguments_.decode) return encode(read_string(line, where));
-    return tokenizer_->decode(read_ids(line, where, tokenizer_->vocab_size()), !arguments_.special);
+    const auto ids = tokenizer::ids_from_json(parse_json(line, 1), where, tokenizer_->vocab_size() - 1);
+    return tokenizer_->decode(ids, !arguments_.special);
   }
 
  private:

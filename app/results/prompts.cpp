@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -36,22 +35,6 @@ std::string text_field(const json& row, const char* field, const std::string& wh
   return row[field].get<std::string>();
 }
 
-std::vector<std::int32_t> ids_field(const json& row, const std::string& where) {
-  if (!row["ids"].is_array())
-    throw FileError(fmt::format("{}: \"ids\" is {}; expected an array of token ids, such as [1, 80, 147]",
-                                where, row["ids"].type_name()));
-  std::vector<std::int32_t> ids;
-  for (const json& entry : row["ids"]) {
-    const bool fits =
-        entry.is_number_integer() && entry >= 0 && entry <= std::numeric_limits<std::int32_t>::max();
-    if (!fits)
-      throw FileError(fmt::format("{}: entry {} of \"ids\" is {}; expected a token id (an integer from 0)",
-                                  where, ids.size(), shown_value(entry)));
-    ids.push_back(entry.get<std::int32_t>());
-  }
-  return ids;
-}
-
 std::vector<std::int32_t> read_ids(const json& row, const tokenizer::FolderTokenizer& tokenizer,
                                    const std::string& where) {
   const bool text = row.contains("prompt"), ids = row.contains("ids");
@@ -59,7 +42,7 @@ std::vector<std::int32_t> read_ids(const json& row, const tokenizer::FolderToken
     throw FileError(fmt::format(
         "{}: {}; expected one of \"prompt\" (a text) and \"ids\" (token ids)", where,
         text ? "both \"prompt\" and \"ids\" are there" : "neither \"prompt\" nor \"ids\" is there"));
-  if (ids) return ids_field(row, where);
+  if (ids) return tokenizer::ids_from_json(row["ids"], where + ": \"ids\"");
   const std::string prompt = text_field(row, "prompt", where);
   if (prompt.empty()) throw FileError(fmt::format("{}: \"prompt\" is empty; expected a text", where));
   return tokenizer.require(fmt::format("{}: \"prompt\" is a text; expected \"ids\"", where))

@@ -82,10 +82,9 @@ std::vector<ExpertGroup> grouped(const Routing& routing, int n_experts) {
   return groups;
 }
 
-// Rows of zeros are added to a group's n tokens, so that there are few numbers of rows: oneDNN compiles and
-// keeps a product for every one that it meets, up to a megabyte each. Very few rows are not left to it.
-std::int64_t filled_up(std::int64_t n) {
-  if (n <= 4) return n;
+// Rows of zeros are added to a group's n tokens for oneDNN, so that it meets few numbers of rows.
+std::int64_t filled_up(std::int64_t n, const at::Tensor& x) {
+  if (n <= kThinRows || !x.is_cpu() || !onednn_multiplies(x.scalar_type())) return n;
   const std::int64_t step = n <= 128 ? 16 : 64;
   return (n + step - 1) / step * step;
 }
@@ -111,7 +110,7 @@ void Transformer::run_group(const ExpertWeights& experts, const ExpertGroup& gro
   const at::Tensor places = at::tensor(group.places);
   const at::Tensor tokens = places.div(config_.experts.per_token, "floor").to(x.device());
   const auto n = static_cast<std::int64_t>(group.places.size());
-  const at::Tensor rows = at::zeros({filled_up(n), x.size(1)}, x.options());
+  const at::Tensor rows = at::zeros({filled_up(n, x), x.size(1)}, x.options());
   at::Tensor chosen = rows.narrow(0, 0, n);
   at::index_select_out(chosen, x, 0, tokens);
   at::Tensor out = at::empty_like(rows);

@@ -77,6 +77,8 @@ void multiply_columns(kernels::WideProduct product, void (*multiply)(const kerne
   });
 }
 
+}  // namespace
+
 // Some hundred rows at a time, so that what is held as float32 does not grow with the prompt.
 void wide_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {
   constexpr std::int64_t kRowsAtOnce = 512;
@@ -106,8 +108,6 @@ void wide_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
   }
 }
 
-}  // namespace
-
 void linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out) {
   if (x.size(0) <= kThinRows) return thin_linear(x, weight, bias, out);
   if (!multiplies_fast(x.scalar_type())) return wide_linear(x, weight, bias, out);
@@ -121,6 +121,10 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   at::Tensor out = at::empty({x.size(0), weight.size(0)}, x.options());
   linear(x, weight, bias, out);
   return out;
+}
+
+bool onednn_multiplies(at::ScalarType type) {
+  return at::isReducedFloatingType(type) && multiplies_fast(type);
 }
 
 }  // namespace keyscope::capture

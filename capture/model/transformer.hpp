@@ -260,4 +260,11 @@ void linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bia
 // The same into a tensor of its own.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
+// The product of our own, whatever the processor.
+void wide_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& out);
+
+// Whether more than kThinRows rows of this type go to oneDNN, which compiles a product for every number of
+// rows that it meets, and keeps it, up to a megabyte each.
+bool onednn_multiplies(at::ScalarType type);
+
 }  // namespace keyscope::capture

@@ -275,4 +275,21 @@ void PostProcessor::apply(std::vector<std::int32_t>& ids) const {
   }
 }
 
+std::vector<std::int32_t> ids_from_json(const nlohmann::json& array, const std::string& where,
+                                        std::int64_t largest) {
+  if (!array.is_array())
+    throw FileError(fmt::format("{}: found {}, expected a JSON array of token ids, such as [1, 80, 147]",
+                                where, array.is_discarded() ? "a text that is none" : shown_value(array)));
+  std::vector<std::int32_t> ids;
+  ids.reserve(array.size());
+  for (const nlohmann::json& entry : array) {
+    const auto id = json_integer(entry, 0, largest);
+    if (!id)
+      throw FileError(fmt::format("{}: entry {} is {}, expected a token id from 0 to {}", where, ids.size(),
+                                  shown_value(entry), largest));
+    ids.push_back(static_cast<std::int32_t>(*id));
+  }
+  return ids;
+}
+
 }  // namespace keyscope::tokenizer

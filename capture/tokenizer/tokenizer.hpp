@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,6 +54,13 @@ class Tokenizer {
 
   virtual std::int64_t vocab_size() const = 0;  // largest id + 1, added tokens included
 };
+
+// Ids as a JSON text gives them: [1, 80, 147].
+//   array: may be a discarded value
+//   where: for messages
+//   throws FileError where it is no array, and where an entry of it is no integer from 0 to `largest`
+std::vector<std::int32_t> ids_from_json(const nlohmann::json& array, const std::string& where,
+                                        std::int64_t largest = std::numeric_limits<std::int32_t>::max());
 
 // The tokenizer of a model's folder or GGUF file, or why there is none: a model works without one, on token
 // ids.

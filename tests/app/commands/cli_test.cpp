@@ -181,7 +181,8 @@ TEST(Cli, TakesIdsAsTheyAreOrFromAFile) {
   };
   EXPECT_EQ(refusal("[5, 80]"), "");
   EXPECT_THAT(refusal("[5, -1]"), HasSubstr("--prompt-ids: entry 1 is -1"));
-  EXPECT_THAT(refusal("[5, 80"), HasSubstr("--prompt-ids: a JSON array of token ids is expected"));
+  EXPECT_THAT(refusal("[5, 80"),
+              HasSubstr("--prompt-ids: found a text that is none, expected a JSON array of token ids"));
   EXPECT_THAT(refusal("absent.json"), HasSubstr("absent.json"));
 }
 

@@ -324,6 +324,8 @@ TEST_F(SubmitCommand, FollowsTheUsersTemplate) {
   EXPECT_THAT(submit({"--dry-run", "--tasks", "2"}).out, HasSubstr("# mine, for 2 tasks\n"));
   ASSERT_EQ(plan().status, 0);
   EXPECT_THAT(submit({"--dry-run", "--tasks", "2"}).out, HasSubstr("# mine")) << "planning anew leaves it";
+  std::ofstream(own) << "#!/bin/sh\n# {partition} {other} {\n";
+  EXPECT_THAT(submit({"--dry-run", "--partition", "{name}"}).out, HasSubstr("# {name} {other} {\n"));
   std::ofstream(own) << "no script\n";
   EXPECT_THAT(submit().err, AllOf(HasSubstr("sbatch.template"), HasSubstr("#!")));
 }

@@ -17,6 +17,7 @@
 #include "app/evaluation/ruler_questions.hpp"
 #include "app/evaluation/ruler_rows.hpp"
 #include "app/results/prompts.hpp"
+#include "base/json.hpp"
 #include "capture/model/config.hpp"
 #include "capture/model/model.hpp"
 #include "tests/support/fuzzed.hpp"
@@ -128,6 +129,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return read_result(rest);
       case 'a':
         return match(rest);
+      case 'i':
+        model().tokenizer()->decode(
+            tokenizer::ids_from_json(parse_json(rest, 1), "ids", model().tokenizer()->vocab_size() - 1));
+        return;
       case 'p': {
         const auto prompts = results::read_prompts(test::MemoryFile(rest).path(), model().config(),
                                                    model().folder_tokenizer(), 64);

@@ -64,6 +64,7 @@ def main() -> None:
     write("s_squad", SQUAD)
     write("h_hotpotqa", HOTPOT)
     write("p_prompts", *PROMPTS)
+    write("i_ids", [1, 80, 147])
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ TEST_F(PromptsFile, BadRowsAreNamed) {
   expect("{\"prompt\": 3}", "\"prompt\" is number; expected a text");
   expect("{\"prompt\": \"\"}", "\"prompt\" is empty");
   expect("{\"ids\": []}", "empty");
-  expect("{\"ids\": \"1 2\"}", "\"ids\" is string");
+  expect("{\"ids\": \"1 2\"}", "\"ids\": found \"1 2\", expected a JSON array");
   expect("{\"ids\": [1, -2]}", "entry 1");
   expect("{\"ids\": [1, 2.5]}", "entry 1");
   expect("{\"ids\": [99999999999]}", "entry 0");
