@@ -46,8 +46,11 @@ CASES = (
     Case("capture-block", f"capture {MODEL} {PROMPT} {SMALL} --schedule block --generate 2 --out out.h5 --quiet"),
     Case("capture-compress", f"capture {MODEL} {PROMPT} {SMALL} --compress --out out.h5 --quiet"),
     Case("replay", f"replay r.h5 {SMALL} --out out.h5 --json out.json --quiet", ("r.h5",), "out.json"),
+    Case("demo", "demo --no-window --out out --quiet", force=""),
     Case("calibrate", "calibrate qfilters r.h5 --out out.json", ("r.h5",)),
+    Case("calibrate-triattention", "calibrate triattention r.h5 --out out.json", ("r.h5",)),
     Case("analyze", "analyze r.h5 --no-bounds --json out.json --csv out.csv --quiet", ("r.h5",), "out.json"),
+    Case("view", "view r.h5 --fresh --screenshot out.png", ("r.h5",)),  # where there is a display
     Case("figure-svg", "figure r.h5 keyspace --out out.svg", ("r.h5",)),
     Case("figure-pdf", "figure r.h5 keyspace --out out.pdf", ("r.h5",)),
     Case("figure-png", "figure r.h5 keyspace --out out.png", ("r.h5",)),
