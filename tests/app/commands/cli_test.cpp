@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/program.hpp"
 
@@ -253,6 +254,52 @@ TEST_F(WithRecording, AnalyzePrintsATable) {
   EXPECT_THAT(result.out, HasSubstr("spearman"));
   EXPECT_THAT(result.out, HasSubstr("keydiff"));
   EXPECT_THAT(result.out, HasSubstr("spearman by head"));
+}
+
+// Which is told to measure less where nothing is written.
+TEST_F(WithRecording, AnalyzePrintsMeansOfWhatItWrites) {
+  const ScratchFolder folder;
+  const std::string written = folder.file("a.json").string();
+  const CliResult result = run_cli({"analyze", recording(), "--json", written});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(run_cli({"analyze", recording()}).out, result.out);
+  const Json run = parse_json(read_text_file(written))["runs"][0];
+  struct Column {
+    const char* field;
+    double scale, tolerance;
+  };
+  const std::vector<Column> columns{{"spearman", 1, 0.0005},
+                                    {"spearman_given_position", 1, 0.0005},
+                                    {"mean_key_cosine", 1, 0.0005},
+                                    {"key_query_mean_cosine", 1, 0.0005},
+                                    {"log_volume_nats", 1, 0.005},
+                                    {"mean_pairwise_cosine", 1, 0.0005},
+                                    {"attention_mass_kept", 100, 0.05},
+                                    {"attention_entropy_nats", 1, 0.005},
+                                    {"sink_metric", 100, 0.05}};
+  std::istringstream lines(result.out.substr(result.out.find("spearman by head")));
+  std::string line;
+  std::getline(lines, line);
+  int layer = 0;
+  for (; std::getline(lines, line) && !line.empty(); ++layer) {
+    std::erase(line, '%');
+    std::istringstream cells(line);
+    int found_layer = -1;
+    cells >> found_layer;
+    EXPECT_EQ(found_layer, layer);
+    for (const auto& [field, scale, tolerance] : columns) {
+      double sum = 0, cell = 0;
+      int n = 0;
+      for (const Json& head : run["heads"])
+        if (head["layer"] == layer) {
+          sum += head[field].get<double>();
+          ++n;
+        }
+      cells >> cell;
+      EXPECT_NEAR(cell, scale * sum / n, tolerance * 1.001) << field << " of layer " << layer;
+    }
+  }
+  EXPECT_EQ(layer, 4);
 }
 
 TEST_F(WithRecording, AnalyzeWritesTheSameNumbersAsCsv) {
