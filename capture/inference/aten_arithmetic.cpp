@@ -262,6 +262,7 @@ void AtenLayer::append(const ProjectedBlock& block) {
     append_rotated(block);
   input_.values = cache_.values();
   input_.sinks = block.projections.sinks;
+  input_.side_stream = &side_stream_;
   input_.head_rows.clear();
   for (int head = 0; head < cache_.n_heads(); ++head) input_.head_rows.push_back(cache_.n_rows(head));
   input_.positions = [this](int head) { return cache_.positions(head); };
@@ -310,10 +311,15 @@ void AtenLayer::append_by_place(const ProjectedBlock& block) {
   if (cache_.format().quantises()) input_.new_values = gather_rows(cache_.values(), places);
 }
 
-void AtenLayer::expect(const WantedRows& rows) {
-  if (rows.keys) new_keys_ = HostCopy(input_.new_keys, side_stream_);
-  if (rows.values) new_values_ = HostCopy(input_.new_values, side_stream_);
-  if (rows.queries) queries_ = HostCopy(input_.queries, side_stream_);
+ExpectedRows AtenLayer::expect(const WantedRows& rows) {
+  const auto begin = [&](const at::Tensor& of_heads) {
+    return [copy = HostCopy(of_heads, side_stream_)] { return host_rows(copy.arrived()); };
+  };
+  ExpectedRows expected;
+  if (rows.keys) expected.keys = begin(input_.new_keys);
+  if (rows.values) expected.values = begin(input_.new_values);
+  if (rows.queries) expected.queries = begin(input_.queries);
+  return expected;
 }
 
 AttentionOutput AtenLayer::attend(const AttentionWants& wants) {
@@ -342,15 +348,9 @@ HostRows AtenLayer::cached_rows(RowPart part) const {
   return host_rows(cached_tensor(part).to(at::kCPU).contiguous());
 }
 
-HostRows AtenLayer::block_rows(RowPart part) const {
-  return host_rows((part == RowPart::kKeys ? new_keys_ : new_values_).arrived());
-}
-
 at::Tensor AtenLayer::cached_values(int kv_head, RowSpan rows) const {
   return cache_.part_rows(kv_head, RowPart::kValues, rows);
 }
-
-HostRows AtenLayer::block_queries() const { return host_rows(queries_.arrived()); }
 
 at::Tensor AtenLayer::last_queries(int64_t n) const {
   return input_.queries.narrow(1, n_queries() - n, n).clone(at::MemoryFormat::Contiguous);
@@ -368,7 +368,6 @@ void AtenLayer::end_block() {
   const AttentionRules rules = input_.rules;
   input_ = {};
   input_.rules = rules;
-  new_keys_ = new_values_ = queries_ = {};
 }
 
 }  // namespace keyscope::capture

@@ -87,20 +87,20 @@ class AtenLayer : public LayerArithmetic {
   const KvCache& cache() const override { return cache_; }
   KvCache& cache() override { return cache_; }
   void append(const ProjectedBlock& block) override;
-  void expect(const WantedRows& rows) override;
+  ExpectedRows expect(const WantedRows& rows) override;
+  bool tells_late() const override { return true; }
   AttentionOutput attend(const AttentionWants& wants) override;
   void check() override;
   std::optional<LayerEviction> evict(const EvictionRule& rule, const BlockStatistics& block,
                                      bool told) override;
+  LateSelections evict_alike(const EvictionRule& rule, const BlockStatistics& block) override;
   std::optional<LayerRanks> rank(const EvictionRule& rule, const BlockStatistics& block) override;
   std::optional<analysis::LayerPreference> preference(const BlockStatistics& block) override;
   HostRows cached_rows(RowPart part) const override;
-  HostRows block_rows(RowPart part) const override;
   at::Tensor cached_values(int kv_head, RowSpan rows) const override;
   // All that are cached, past a head's own anything finite: (n_kv_heads, rows of the fullest, head_dim).
   // Valid until the layer's next change.
   at::Tensor cached_tensor(RowPart part) const;
-  HostRows block_queries() const override;
   at::Tensor last_queries(std::int64_t n) const override;
   void count_queries(const ProjectedBlock& block, const analysis::Rotation& rotation) override;
   void copy_moments(const LayerArithmetic& from) override;
@@ -123,7 +123,6 @@ class AtenLayer : public LayerArithmetic {
   // Of blocks by their first position, what AttentionOutput::unchecked says of them.
   std::vector<std::pair<std::int64_t, HostCopy>> unchecked_;
   SideStream side_stream_;
-  HostCopy new_keys_, new_values_, queries_;  // of what is expected
   TensorMoments moments_;
   const analysis::Policy* policy_ = nullptr;        // that evicted last
   std::shared_ptr<const TensorPolicy> on_tensors_;  // the same; null where it cannot look at tensors

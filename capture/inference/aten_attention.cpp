@@ -95,6 +95,45 @@ struct Sums {
   std::vector<at::Tensor> windows;
 };
 
+// Where each of them lies in that piece.
+struct SumsLayout {
+  AttentionWants wants;
+  std::vector<int64_t> head_rows;  // per KV head
+  int64_t n_heads = 0, n = 0, n_rows = 0;
+  bool sinks = false;
+
+  //   sums: float64, on the host
+  //   throws InvalidInput as aten_attend does
+  AttentionStatistics unpacked(const at::Tensor& sums) const {
+    require_finite_sums(sums.narrow(0, 0, 3).to(at::kFloat));
+    AttentionStatistics statistics;
+    const double* next = sums.const_data_ptr<double>() + 3;
+    if (wants.entropy) {
+      statistics.entropy = at::empty({n_heads, n}, at::TensorOptions().dtype(at::kFloat));
+      std::copy_n(next, n_heads * n, statistics.entropy.mutable_data_ptr<float>());
+      next += n_heads * n;
+    }
+    if (wants.last_row) statistics.last_row = take_rows<float>(next);
+    if (wants.column_sums) statistics.column_sums = take_rows<double>(next);
+    if (sinks) {
+      statistics.sink_sums.assign(next, next + n_heads);
+      next += n_heads;
+    }
+    for (std::size_t w = 0; w < wants.windows.size(); ++w)
+      statistics.window_sums.push_back(take_rows<double>(next));
+    return statistics;
+  }
+
+  template <typename T>
+  PerRow<T> take_rows(const double*& next) const {
+    PerRow<T> taken;
+    const int64_t group = n_heads / std::ssize(head_rows);
+    for (int64_t head = 0; head < n_heads; ++head, next += n_rows)
+      taken.emplace_back(next, next + head_rows[head / group]);
+    return taken;
+  }
+};
+
 class AtenAttention {
  public:
   AtenAttention(const AtenAttentionInput& input, const AttentionWants& wants, int64_t tile_scores)
@@ -345,39 +384,20 @@ class AtenAttention {
 
   std::size_t kv_head(std::size_t query_head) const { return query_head / static_cast<std::size_t>(group()); }
 
-  // One copy, which is also where the host waits for the device.
+  // One copy, which is also where the host waits for the device, or else what asks for it later.
   void bring_statistics() {
     std::vector<at::Tensor> pieces{sums_.finite, sums_.entropy, sums_.last_row, sums_.columns, sums_.sinks};
     pieces.insert(pieces.end(), sums_.windows.begin(), sums_.windows.end());
     std::erase_if(pieces, [](const at::Tensor& piece) { return !piece.defined(); });
     for (at::Tensor& piece : pieces) piece = piece.flatten().to(at::kDouble);
-    const at::Tensor all = at::cat(pieces).to(at::kCPU);
-    require_finite_sums(all.narrow(0, 0, 3).to(at::kFloat));
-    const double* next = all.const_data_ptr<double>() + 3;
-    if (wants_.entropy) output_.entropy = take_queries(next);
-    if (wants_.last_row) output_.last_row = take_rows<float>(next);
-    if (wants_.column_sums) output_.column_sums = take_rows<double>(next);
-    if (sums_.sinks.defined()) {
-      output_.sink_sums.assign(next, next + n_heads_);
-      next += n_heads_;
-    }
-    for (std::size_t w = 0; w < wants_.windows.size(); ++w)
-      output_.window_sums.push_back(take_rows<double>(next));
-  }
-
-  at::Tensor take_queries(const double*& next) const {
-    at::Tensor taken = at::empty({n_heads_, n_}, at::TensorOptions().dtype(at::kFloat));
-    std::copy_n(next, taken.numel(), taken.mutable_data_ptr<float>());
-    next += taken.numel();
-    return taken;
-  }
-
-  template <typename T>
-  PerRow<T> take_rows(const double*& next) const {
-    PerRow<T> taken;
-    for (std::size_t head = 0; head < static_cast<std::size_t>(n_heads_); ++head, next += n_rows_)
-      taken.emplace_back(next, next + input_.head_rows[kv_head(head)]);
-    return taken;
+    const at::Tensor all = at::cat(pieces);
+    SumsLayout layout{wants_, input_.head_rows, n_heads_, n_, n_rows_, sums_.sinks.defined()};
+    if (wants_.may_come_late && input_.side_stream != nullptr)
+      output_.late = [layout = std::move(layout), copy = HostCopy(all, *input_.side_stream)] {
+        return layout.unpacked(copy.arrived());
+      };
+    else
+      static_cast<AttentionStatistics&>(output_) = layout.unpacked(all.to(at::kCPU));
   }
 
   const AtenAttentionInput& input_;

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "capture/inference/attention.hpp"
+#include "capture/model/device_work.hpp"
 
 namespace keyscope::capture {
 
@@ -21,7 +22,8 @@ struct AtenAttentionInput {
   // Of a KV head, where they have to be known: the true positions of its own rows, ascending.
   std::function<std::span<const std::int32_t>(int kv_head)> positions;
   AttentionRules rules;
-  at::Tensor sinks;  // (n_heads) float32, on the host, as AttentionInput has them
+  at::Tensor sinks;                         // (n_heads) float32, on the host, as AttentionInput has them
+  const SideStream* side_stream = nullptr;  // which brings statistics that may come late
 };
 
 // Scores of a tile of queries that are in memory at once, and float32 keys or values: 128 MiB of either.
@@ -32,8 +34,8 @@ inline constexpr std::int64_t kAtenTileScores = std::int64_t{1} << 25;
 // take, go tile by tile. Statistics, where they are wanted, come tile by tile from weights that are taken
 // anew from that log-sum-exp: products in the queries' dtype with float32 sums, sums over queries in float64.
 // The output stays on the device, all else comes to the host in one piece; only weights, where they are
-// wanted, come tile by tile. Where nothing is wanted, nobody waits, and whether
-// numbers were finite is left `unchecked`.
+// wanted, come tile by tile. Where nothing is wanted, nobody waits, and whether numbers were finite is left
+// `unchecked`.
 //   tile_scores: a tile has as many queries as give no more scores than this, but one at least
 //   throws InvalidInput where queries, or keys or values of the block's own rows, hold NaN or Inf
 AttentionOutput aten_attend(const AtenAttentionInput& input, const AttentionWants& wants = {},

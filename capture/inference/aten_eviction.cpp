@@ -143,16 +143,20 @@ class TensorView {
   at::Tensor keys_, values_;
 };
 
+// Whether two heads hold as many rows and are cut to as many.
+bool alike(const EvictionRule& rule, const KvCache& cache, int a, int b) {
+  return cache.n_rows(a) == cache.n_rows(b) && rule.budgets[a] == rule.budgets[b];
+}
+
 // Of heads next to each other that are alike: work(first, n).
 template <typename Work>
 void by_alike_heads(const EvictionRule& rule, const KvCache& cache, const std::vector<int>& heads,
                     const Work& work) {
-  const auto alike = [&](int a, int b) {
-    return b == a + 1 && cache.n_rows(a) == cache.n_rows(b) && rule.budgets[a] == rule.budgets[b];
-  };
   for (std::size_t first = 0; first < heads.size();) {
     std::size_t end = first + 1;
-    while (end < heads.size() && alike(heads[end - 1], heads[end])) ++end;
+    while (end < heads.size() && heads[end] == heads[end - 1] + 1 &&
+           alike(rule, cache, heads[end - 1], heads[end]))
+      ++end;
     work(heads[first], static_cast<int>(end - first));
     first = end;
   }
@@ -169,26 +173,31 @@ RetainedRows retained_rows(const TensorSelection& selection) {
 std::optional<LayerEviction> AtenLayer::evict(const EvictionRule& rule, const BlockStatistics& block,
                                               bool told) {
   if (policy_on_tensors(rule) == nullptr || !rule.policy->slots().neutral()) return std::nullopt;
+  if (!told && evict_alike(rule, block) != nullptr) return LayerEviction{};
   const std::vector<int> heads = heads_to_evict(rule, cache_);
   const TensorView view(rule, *on_tensors_, *this, block, side_stream_);
   std::vector<TensorSelection> selections;
   by_alike_heads(rule, cache_, heads, [&](int first, int n) { selections.push_back(view.select(first, n)); });
-  const bool all_alike = selections.size() == 1 && std::ssize(heads) == cache_.n_heads();
-  if (all_alike && !told) {
-    const at::Tensor rows = selections.front().retained();
-    cache_.retain_there(rows,
-                        [selection = std::move(selections.front())] { return retained_rows(selection); });
-    return LayerEviction{};
-  }
   std::vector<analysis::Selection> on_host;
   for (const TensorSelection& selection : selections)
     std::ranges::move(selection.on_host(), std::back_inserter(on_host));
-  LayerEviction eviction = eviction_of(cache_, heads, std::move(on_host));
-  if (all_alike)
+  LayerEviction eviction = eviction_of(positions_of(cache_), heads, std::move(on_host));
+  if (selections.size() == 1 && std::ssize(heads) == cache_.n_heads())
     cache_.retain_there(selections.front().retained(), [rows = eviction.retained] { return rows; });
   else
     cache_.retain(eviction.retained);
   return eviction;
+}
+
+AtenLayer::LateSelections AtenLayer::evict_alike(const EvictionRule& rule, const BlockStatistics& block) {
+  if (policy_on_tensors(rule) == nullptr || !rule.policy->slots().neutral()) return nullptr;
+  const int n_heads = cache_.n_heads();
+  for (int head = 0; head < n_heads; ++head)
+    if (cache_.n_rows(head) <= rule.budgets[head] || !alike(rule, cache_, 0, head)) return nullptr;
+  const TensorView view(rule, *on_tensors_, *this, block, side_stream_);
+  const auto selection = std::make_shared<const TensorSelection>(view.select(0, n_heads));
+  cache_.retain_there(selection->retained(), [selection] { return retained_rows(*selection); });
+  return [selection] { return selection->on_host(); };
 }
 
 std::optional<LayerRanks> AtenLayer::rank(const EvictionRule& rule, const BlockStatistics& block) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -45,26 +46,34 @@ struct AttentionWants {
   // head.
   std::vector<float*> weights;
   std::int64_t n_positions = 0;
+  // Whether what is summed up may come after attention has returned: see AttentionOutput::late.
+  bool may_come_late = false;
 };
 
 // A statistic per query head, over the rows that the head's KV head has: [n_heads][n_rows].
 template <typename T>
 using PerRow = std::vector<std::vector<T>>;
 
-struct AttentionOutput {
-  at::Tensor output;       // (n, n_heads · head_dim) in the queries' dtype, where they lie
-  at::Tensor log_sum_exp;  // (n_heads, n) float32, of the scaled and capped scores and the sink's, where
-                           // the queries lie
-  at::Tensor entropy;  // (n_heads, n) float32, in nats, the sink's weight included; undefined if not wanted
-  // On a device, where nothing else is wanted on the host: what `require_finite_sums` is to look at some
-  // time.
-  at::Tensor unchecked;
+// What was wanted; empty else.
+struct AttentionStatistics {
+  at::Tensor entropy;          // (n_heads, n) float32, in nats, the sink's weight included
   PerRow<double> column_sums;  // over all queries of the block
   // (n_heads) the sinks' weights, summed like the columns, with which they add up to the number of queries;
   // empty where there are none.
   std::vector<double> sink_sums;
   PerRow<float> last_row;                   // the last query's weights
   std::vector<PerRow<double>> window_sums;  // per window, over that many last queries or all there are
+};
+
+struct AttentionOutput : AttentionStatistics {
+  at::Tensor output;       // (n, n_heads · head_dim) in the queries' dtype, where they lie
+  at::Tensor log_sum_exp;  // (n_heads, n) float32, of the scaled and capped scores and the sink's, where
+                           // the queries lie
+  // On a device, where nothing else is wanted on the host: what `require_finite_sums` is to look at some
+  // time.
+  at::Tensor unchecked;
+  // Where they may come late and do so: waits for the statistics, and throws what `attend` would.
+  std::function<AttentionStatistics()> late;
 };
 
 // Exact attention of a block, tile by tile: no more of the weights is in memory than a tile of queries needs,

@@ -311,31 +311,42 @@ std::vector<int> heads_to_evict(const EvictionRule& rule, const KvCache& cache) 
 }
 
 LayerEviction retain(KvCache& cache, std::vector<analysis::Selection> selections) {
-  std::vector<int> heads(selections.size());
-  std::iota(heads.begin(), heads.end(), 0);
-  LayerEviction eviction = eviction_of(cache, heads, std::move(selections));
+  LayerEviction eviction = eviction_of(positions_of(cache), std::move(selections));
   cache.retain(eviction.retained);
   return eviction;
 }
 
-LayerEviction eviction_of(const KvCache& cache, const std::vector<int>& heads,
+RowPositions positions_of(const KvCache& cache) {
+  RowPositions positions;
+  for (int head = 0; head < cache.n_heads(); ++head) positions.push_back(cache.positions(head));
+  return positions;
+}
+
+LayerEviction eviction_of(const RowPositions& positions, const std::vector<int>& heads,
                           std::vector<analysis::Selection> selections) {
-  const auto n_heads = static_cast<std::size_t>(cache.n_heads());
-  LayerEviction eviction{std::vector<recording::HeadEvictions>(n_heads), RetainedRows(n_heads)};
+  LayerEviction eviction{std::vector<recording::HeadEvictions>(positions.size()),
+                         RetainedRows(positions.size())};
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    eviction.heads[heads[i]] = describe(selections[i], cache.positions(heads[i]));
+    eviction.heads[heads[i]] = describe(selections[i], positions[heads[i]]);
     eviction.retained[heads[i]] = std::move(selections[i].retained);
   }
-  for (int head = 0; head < cache.n_heads(); ++head)
-    if (!std::ranges::binary_search(heads, head)) eviction.retained[head] = rows_from(0, cache.n_rows(head));
+  for (int head = 0; head < std::ssize(positions); ++head)
+    if (!std::ranges::binary_search(heads, head))
+      eviction.retained[head] = rows_from(0, std::ssize(positions[head]));
   return eviction;
+}
+
+LayerEviction eviction_of(const RowPositions& positions, std::vector<analysis::Selection> selections) {
+  std::vector<int> heads(positions.size());
+  std::iota(heads.begin(), heads.end(), 0);
+  return eviction_of(positions, heads, std::move(selections));
 }
 
 LayerEviction evict(const EvictionRule& rule, LayerArithmetic& layer, const BlockStatistics& block,
                     bool told) {
   if (auto done = layer.evict(rule, block, told)) return std::move(*done);
   const std::vector<int> heads = heads_to_evict(rule, layer.cache());
-  LayerEviction eviction = eviction_of(layer.cache(), heads, select(rule, layer, block, heads));
+  LayerEviction eviction = eviction_of(positions_of(layer.cache()), heads, select(rule, layer, block, heads));
   layer.cache().retain(eviction.retained);
   return eviction;
 }
@@ -348,6 +359,11 @@ LayerEviction follow_lender(const LayerEviction& eviction, KvCache& cache) {
 std::optional<LayerEviction> LayerArithmetic::evict(const EvictionRule& /*rule*/,
                                                     const BlockStatistics& /*block*/, bool /*told*/) {
   return std::nullopt;
+}
+
+LayerArithmetic::LateSelections LayerArithmetic::evict_alike(const EvictionRule& /*rule*/,
+                                                             const BlockStatistics& /*block*/) {
+  return nullptr;
 }
 
 std::optional<analysis::LayerPreference> LayerArithmetic::preference(const BlockStatistics& /*block*/) {

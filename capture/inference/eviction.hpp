@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "analysis/policies/layer_budgets.hpp"
@@ -87,9 +88,15 @@ LayerEviction retain(KvCache& cache, std::vector<analysis::Selection> selections
 // The heads of a cache that the rule cuts, one by one or all of a layer.
 std::vector<int> heads_to_evict(const EvictionRule& rule, const KvCache& cache);
 
-// What is done to a cache where of each of these heads only what was selected stays, and of the others all.
-LayerEviction eviction_of(const KvCache& cache, const std::vector<int>& heads,
+// The true positions of every KV head's rows.
+using RowPositions = std::vector<std::span<const std::int32_t>>;
+RowPositions positions_of(const KvCache& cache);
+
+// What is done to rows where of each of these heads only what was selected stays, and of the others all.
+LayerEviction eviction_of(const RowPositions& positions, const std::vector<int>& heads,
                           std::vector<analysis::Selection> selections);
+// Where all heads are cut.
+LayerEviction eviction_of(const RowPositions& positions, std::vector<analysis::Selection> selections);
 
 // The attention weights that a policy asked for, of the block and of KV heads; empty where it asked for none.
 struct PolicyAttention {

@@ -240,6 +240,14 @@ HeadSlice KernelLayer::slice(const ProjectedBlock& block, const at::Tensor& proj
           projected.size(1), block.n, d};
 }
 
+ExpectedRows KernelLayer::expect(const WantedRows& rows) {
+  ExpectedRows expected;
+  if (rows.keys) expected.keys = [this] { return block_rows(RowPart::kKeys); };
+  if (rows.values) expected.values = [this] { return block_rows(RowPart::kValues); };
+  if (rows.queries) expected.queries = [this] { return block_queries(); };
+  return expected;
+}
+
 AttentionOutput KernelLayer::attend(const AttentionWants& wants) { return capture::attend(input_, wants); }
 
 // Keys that are rotated by place are given as attention has seen them.

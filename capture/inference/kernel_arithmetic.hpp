@@ -80,11 +80,10 @@ class KernelLayer : public LayerArithmetic {
   const KvCache& cache() const override { return cache_; }
   KvCache& cache() override { return cache_; }
   void append(const ProjectedBlock& block) override;
+  ExpectedRows expect(const WantedRows& rows) override;
   AttentionOutput attend(const AttentionWants& wants) override;
   HostRows cached_rows(RowPart part) const override;
-  HostRows block_rows(RowPart part) const override;
   at::Tensor cached_values(int kv_head, RowSpan rows) const override;
-  HostRows block_queries() const override;
   at::Tensor last_queries(std::int64_t n) const override;
   void count_queries(const ProjectedBlock& block, const analysis::Rotation& rotation) override;
   std::span<const analysis::QueryMoments> moments() const override { return moments_; }
@@ -93,6 +92,8 @@ class KernelLayer : public LayerArithmetic {
   void end_block() override;
 
  private:
+  HostRows block_rows(RowPart part) const;
+  HostRows block_queries() const;
   void append_rotated(const ProjectedBlock& block);
   void append_by_place(const ProjectedBlock& block);
   void rotate_queries(const ProjectedBlock& block, std::int64_t kv_head, const RotaryTable& table) const;

@@ -147,7 +147,7 @@ void KvCache::retain(const RetainedRows& rows) {
 }
 
 void KvCache::moved(const std::vector<std::int64_t>& n_rows, std::function<RetainedRows()> rows) {
-  constexpr std::size_t kMostWaiting = 32;
+  constexpr std::size_t kMostWaiting = 8;  // with what they are known by, which lies on the device
   for (std::size_t head = 0; head < heads_.size(); ++head) heads_[head].n_rows = n_rows[head];
   waiting_.emplace_back([this, rows = std::move(rows)] { keep(rows()); });
   if (waiting_.size() > kMostWaiting) settle(kMostWaiting / 2);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "analysis/policies/layer_budgets.hpp"
+#include "analysis/policies/row_selection.hpp"
 #include "analysis/policies/unrotated.hpp"
 #include "base/shared_memory.hpp"
 #include "capture/inference/attention.hpp"
@@ -41,6 +43,12 @@ struct WantedRows {
   bool keys = false, values = false, queries = false;
 };
 
+// These rows of every KV head, before any is evicted, and the queries of every query head: waits until they
+// have come. Null where they were not wanted.
+struct ExpectedRows {
+  std::function<HostRows()> keys, values, queries;
+};
+
 struct BlockStatistics;
 struct EvictionRule;
 struct LayerEviction;
@@ -61,8 +69,13 @@ class LayerArithmetic {
   // Appends a block's keys and values to the cache; its queries are what `attend` looks with.
   virtual void append(const ProjectedBlock& block) = 0;
 
-  // Says which of the block's own rows will be asked for: they are on their way while attention computes.
-  virtual void expect(const WantedRows& /*rows*/) {}
+  // The block's own rows: they are on their way while attention computes.
+  virtual ExpectedRows expect(const WantedRows& rows) = 0;
+
+  // Whether a block is done before the host has seen anything of it: its rows, and statistics of attention
+  // that may come late, can then be waited for when others have been asked for, and likewise what
+  // `evict_alike` says. Else they are there at once, and rows are gone with the layer's next change.
+  virtual bool tells_late() const { return false; }
 
   // Attention of the block's queries over the cache.
   //   throws InvalidInput where the block's queries, keys or values hold NaN or Inf, or leaves that to
@@ -75,19 +88,18 @@ class LayerArithmetic {
   //   told: whether anybody will look at what went
   virtual std::optional<LayerEviction> evict(const EvictionRule& /*rule*/, const BlockStatistics& /*block*/,
                                              bool /*told*/);
+  // The same where all heads hold as many rows and are cut to as many: waits for what stays of each, and
+  // goes. Null where nothing is done.
+  using LateSelections = std::function<std::vector<analysis::Selection>()>;
+  virtual LateSelections evict_alike(const EvictionRule& /*rule*/, const BlockStatistics& /*block*/);
   // Likewise what the rule's policy ranks the rows by, and what CAKE measures of the layer.
   virtual std::optional<LayerRanks> rank(const EvictionRule& /*rule*/, const BlockStatistics& /*block*/);
   virtual std::optional<analysis::LayerPreference> preference(const BlockStatistics& /*block*/);
 
-  // Rows of every KV head: all that are cached, and those of the block's own tokens before any is evicted,
-  // which have to be expected.
-  virtual HostRows cached_rows(RowPart part) const = 0;
-  virtual HostRows block_rows(RowPart part) const = 0;
+  virtual HostRows cached_rows(RowPart part) const = 0;  // of every KV head all
   // Values of some rows of a KV head, where they lie: (n, head_dim). Valid until the layer's next change.
   virtual at::Tensor cached_values(int kv_head, RowSpan rows) const = 0;
-  // The block's queries, likewise: (n, head_dim) of every query head.
-  virtual HostRows block_queries() const = 0;
-  // Its last n queries after rotation, where they lie: (n_heads, n, head_dim), the caller's own.
+  // The block's last n queries after rotation, where they lie: (n_heads, n, head_dim), the caller's own.
   virtual at::Tensor last_queries(std::int64_t n) const = 0;
 
   // Counts a block's queries, as they were before they turned.

@@ -1,14 +1,17 @@
-// What of a layer is recorded.
+// What of a layer is recorded, and when the host comes to it.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include "analysis/statistics.hpp"
+#include "base/errors.hpp"
 #include "capture/inference/layer_run.hpp"
 #include "capture/kernels/kernels.hpp"
 
@@ -58,18 +61,117 @@ std::vector<recording::SettledKeys> settled_keys(const LayerArithmetic& layer,
 
 }  // namespace
 
-void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
-                 recording::LayerBlock& record) {
-  const int n_kv_heads = layer.cache().n_heads();
-  const std::vector<int> heads = recording.heads.list(n_kv_heads);
-  const std::int64_t n = layer.n_queries();
-  if (recording.keys) record.keys = float_rows(layer.block_rows(RowPart::kKeys), heads, n);
-  if (recording.keys) record.settled_keys = settled_keys(layer, heads);
-  if (recording.values) record.values = float_rows(layer.block_rows(RowPart::kValues), heads, n);
-  if (!recording.queries) return;
-  const HostRows queries = layer.block_queries();
-  const int group = static_cast<int>(queries.heads.size()) / n_kv_heads;
-  record.queries = float_rows(queries, query_heads(heads, group), n);
+std::int32_t queries_that_see(std::int64_t position, std::int64_t first, std::int64_t n,
+                              std::int64_t window) {
+  const std::int64_t end = window > 0 ? std::min(first + n, position + window) : first + n;
+  return static_cast<std::int32_t>(std::max<std::int64_t>(0, end - std::max(position, first)));
+}
+
+// Nothing but records may ask for what a block of a device gives, and no record for what only the layer as it
+// is then can tell.
+bool LayerRun::may_record_late() const {
+  const LayerRecording& recording = plan_.recording;
+  if (!arithmetic_->tells_late() || !recording.layer || recording.attention || recording.value_norms)
+    return false;
+  if (plan_.cache_format.quantises() || rules_.window > 0 || lends_ || lender_ != nullptr || watched_.any() ||
+      plan_.counts.attention)
+    return false;
+  const analysis::Policy* policy = plan_.eviction.policy;
+  if (policy == nullptr) return true;
+  const analysis::PolicyNeeds needs = policy->needs();
+  const AttentionWants wants = attention_wants(needs);
+  return !wants.column_sums && !wants.last_row && wants.windows.empty() && policy->slots().neutral();
+}
+
+void LayerRun::finish_records(std::size_t n_left) {
+  while (unfinished_.size() > n_left) {
+    Unfinished block = std::move(unfinished_.front());
+    unfinished_.pop_front();
+    finish(block);
+  }
+}
+
+// The rows that were there at the block's end are those of the block before that stayed, and its own: what
+// the cache holds by now is later.
+void LayerRun::finish(Unfinished& block) {
+  RowPositions positions;
+  for (auto& of_head : recorded_positions_) {
+    for (std::int64_t i = 0; i < block.n; ++i)
+      of_head.push_back(static_cast<std::int32_t>(block.first_position + i));
+    positions.emplace_back(of_head);
+  }
+  record_rows(block);
+  if (block.statistics) try {
+      const AttentionStatistics statistics = block.statistics();
+      record_attention(block, positions, statistics, group_mean(statistics.column_sums, group_size()));
+    } catch (const InvalidInput& error) {
+      throw InvalidInput(
+          fmt::format("layer {}, tokens from {}: {}", plan_.layer, block.first_position, error.what()));
+    }
+  block.record.evictions.resize(positions.size());
+  if (block.eviction) {
+    LayerEviction eviction = block.eviction(positions);
+    block.record.evictions = std::move(eviction.heads);
+    for (std::size_t head = 0; head < positions.size(); ++head) {
+      std::vector<std::int32_t> left;
+      for (const std::int32_t row : eviction.retained[head]) left.push_back(positions[head][row]);
+      recorded_positions_[head] = std::move(left);
+    }
+  }
+  block.after_block(block.n, std::move(block.record));
+}
+
+// Of the recorded heads, straight into the record.
+void LayerRun::want_weights(Unfinished& block, AttentionWants& wanted) const {
+  const int n_kv_heads = cache().n_heads(), group = group_size();
+  wanted.n_positions = block.end();
+  const std::int64_t matrix = block.n * wanted.n_positions;
+  auto& rows = block.record.attention_rows;
+  rows.resize(plan_.recording.heads.count(n_kv_heads) * (group * matrix));
+  for (int head = 0; head < n_kv_heads * group; ++head) {
+    const int place = plan_.recording.heads.query_place(head, group);
+    wanted.weights.push_back(place < 0 ? nullptr : rows.data() + place * matrix);
+  }
+}
+
+// A block's own keys, queries and values, as float32: those of the recorded heads, and no row of another is
+// copied. Likewise keys of earlier blocks that were quantised with this one.
+void LayerRun::record_rows(Unfinished& block) const {
+  recording::LayerBlock& record = block.record;
+  const std::vector<int> heads = plan_.recording.heads.list(cache().n_heads());
+  if (block.rows.keys) record.keys = float_rows(block.rows.keys(), heads, block.n);
+  if (block.rows.keys && plan_.cache_format.quantises())
+    record.settled_keys = settled_keys(*arithmetic_, heads);
+  if (block.rows.values) record.values = float_rows(block.rows.values(), heads, block.n);
+  if (block.rows.queries)
+    record.queries = float_rows(block.rows.queries(), query_heads(heads, group_size()), block.n);
+}
+
+// How many of the block's queries are among the prompt's last, whose weights are recorded as a sum.
+std::int64_t LayerRun::queries_in_recorded_window(const Unfinished& block) const {
+  if (!plan_.recording.layer || !block.prompt) return 0;
+  return std::clamp<std::int64_t>(block.end() - (plan_.n_prompt - kRecordedWindow), 0, block.n);
+}
+
+void LayerRun::record_attention(Unfinished& block, const RowPositions& positions,
+                                const AttentionStatistics& statistics, PerRow<double> received) {
+  recording::LayerBlock& record = block.record;
+  PerRow<float> last;
+  if (block.last_of_prompt) last = group_mean(statistics.last_row, group_size());
+  for (std::size_t head = 0; head < positions.size(); ++head) {
+    auto& attention = record.attention.emplace_back();
+    attention.position.assign(positions[head].begin(), positions[head].end());
+    for (const std::int32_t position : positions[head])
+      attention.queries.push_back(queries_that_see(position, block.first_position, block.n, rules_.window));
+    attention.received = std::move(received[head]);
+    if (block.last_of_prompt) attention.last = std::move(last[head]);
+  }
+  const float* entropy = statistics.entropy.const_data_ptr<float>();
+  record.entropy.assign(entropy, entropy + statistics.entropy.numel());
+  record.attention_sink = statistics.sink_sums;
+  const bool in_window = queries_in_recorded_window(block) > 0;  // whose sums are the last
+  statistics_.add(positions, statistics.column_sums, in_window ? &statistics.window_sums.back() : nullptr);
+  if (block.last_of_prompt) statistics_.finish(record);
 }
 
 void LayerRun::record_bytes(recording::LayerBlock& record) const {
@@ -89,16 +191,15 @@ HeadStatistics::HeadStatistics(std::int64_t n_heads, std::int64_t n_kv_heads, st
       received_(n_heads * n_prompt),
       window_(n_kv_heads * n_prompt) {}
 
-void HeadStatistics::add(const KvCache& cache, const PerRow<double>& column_sums,
+void HeadStatistics::add(const RowPositions& positions, const PerRow<double>& column_sums,
                          const PerRow<double>* window_sums) {
   const auto group = static_cast<std::size_t>(n_heads_ / n_kv_heads_);
   for (std::size_t head = 0; head < column_sums.size(); ++head) {
     const std::size_t kv_head = head / group;
-    const auto positions = cache.positions(static_cast<int>(kv_head));
     double* received = received_.data() + head * n_prompt_;
     double* window = window_.data() + kv_head * n_prompt_;
-    for (std::size_t row = 0; row < positions.size(); ++row) {
-      const std::int32_t at = positions[row];
+    for (std::size_t row = 0; row < positions[kv_head].size(); ++row) {
+      const std::int32_t at = positions[kv_head][row];
       received[at] += column_sums[head][row];
       if (window_sums != nullptr) window[at] += (*window_sums)[head][row] / static_cast<double>(group);
     }

@@ -41,12 +41,6 @@ LayerRows rows_of(const LayerPlan& plan) {
   return rows;
 }
 
-// Queries of the block, in [first, first + n), that see a row: from its own token to the window's end.
-std::int32_t seen_by(int64_t position, int64_t first, int64_t n, int64_t window) {
-  const int64_t end = window > 0 ? std::min(first + n, position + window) : first + n;
-  return static_cast<std::int32_t>(std::max<int64_t>(0, end - std::max(position, first)));
-}
-
 template <typename T>
 void drop_front(std::vector<T>& entries, std::size_t n) {
   entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(n));
@@ -59,9 +53,8 @@ struct LayerRun::Block {
   ProjectedBlock projected;
   at::Tensor joined;  // (n, n_heads · head_dim): attention's output goes there
   AttentionOutput output{};
-  std::vector<int64_t> policy_windows{};  // the first of the output's windows
-  recording::LayerBlock record{};
-  bool prompt = true, last_of_prompt = false;
+  std::vector<int64_t> policy_windows{};    // the first of the output's windows
+  Unfinished recorded{};                    // what becomes of its record
   const LayerEviction* borrowed = nullptr;  // what the lender evicted after it
   const LayerWeights* weights = nullptr;    // the layer's
 
@@ -88,6 +81,8 @@ LayerRun::LayerRun(const Transformer& transformer, LayerPlan plan, const LayerRu
     rotation_ = transformer.rotation(plan_.layer);
   else
     state_ = transformer.fresh_state(plan_.layer);
+  records_late_ = may_record_late();
+  if (records_late_) recorded_positions_.resize(cache().n_heads());
 }
 
 std::int64_t LayerRun::n_bytes() const {
@@ -216,14 +211,23 @@ at::Tensor LayerRun::attend(const LayerWeights& weights, const at::Tensor& hidde
       const int64_t n = std::min(run.plan_.block_size, n_tokens - offset);
       Block block{{projections, first + offset, n, part.tokens.first_position + offset},
                   joined.narrow(0, first + offset, n)};
-      block.prompt = block.first_position() < run.plan_.n_prompt;
-      block.last_of_prompt = block.prompt && block.end() == run.plan_.n_prompt;
+      Unfinished& recorded = block.recorded;
+      recorded.first_position = block.first_position();
+      recorded.n = n;
+      recorded.prompt = block.first_position() < run.plan_.n_prompt;
+      recorded.last_of_prompt = recorded.prompt && block.end() == run.plan_.n_prompt;
       if (run.lender_ != nullptr)
         block.borrowed =
             &run.lender_->lent(part.tokens.first_position).evictions[offset / run.plan_.block_size];
       block.weights = &weights;
       run.run_block(block);
-      part.after_block(n, std::move(block.record));
+      if (!run.records_late_) {
+        part.after_block(n, std::move(recorded.record));
+        continue;
+      }
+      recorded.after_block = part.after_block;
+      run.unfinished_.push_back(std::move(recorded));
+      run.finish_records(1);
     }
     first += n_tokens;
   }
@@ -267,20 +271,22 @@ void LayerRun::make_room(std::int64_t n_new) {
 }
 
 void LayerRun::run_block(Block& block) {
-  block.record.layer = plan_.layer;
+  const LayerRecording& recording = plan_.recording;
+  Unfinished& recorded = block.recorded;
+  recorded.record.layer = plan_.layer;
   make_room(block.n());
   arithmetic_->append(block.projected);
   peak_rows_ = std::max(peak_rows_, cache().largest_rows());
-  const LayerRecording& recording = plan_.recording;
-  if (recording.layer) arithmetic_->expect({recording.keys, recording.values, recording.queries});
+  if (recording.layer)
+    recorded.rows = arithmetic_->expect({recording.keys, recording.values, recording.queries});
   attend(block);
-  if (plan_.recording.layer) record_rows(*arithmetic_, plan_.recording, block.record);
+  if (recording.layer && !records_late_) record_rows(recorded);
   count_attention(block);
   count_queries(block);
   weigh_values(block);
   evict(block);
-  if (plan_.recording.layer && block.last_of_prompt && plan_.cache_format.quantises())
-    record_bytes(block.record);
+  if (recording.layer && recorded.last_of_prompt && plan_.cache_format.quantises())
+    record_bytes(recorded.record);
   arithmetic_->end_block();
 }
 
@@ -297,36 +303,18 @@ AttentionWants LayerRun::wants(const Block& block) const {
   };
   add(plan_.eviction);
   for (const EvictionRule& rule : open_rules_) add(rule);
-  if (!plan_.recording.layer || !block.prompt) return wants;
+  if (!plan_.recording.layer || !block.recorded.prompt) return wants;
   wants.column_sums = wants.entropy = true;
-  wants.last_row = wants.last_row || block.last_of_prompt;
+  wants.last_row = wants.last_row || block.recorded.last_of_prompt;
+  wants.may_come_late = records_late_;
   return wants;
-}
-
-// How many of the block's queries are among the prompt's last, whose weights are recorded as a sum.
-int64_t LayerRun::queries_in_recorded_window(const Block& block) const {
-  if (!plan_.recording.layer || !block.prompt) return 0;
-  return std::clamp<int64_t>(block.end() - (plan_.n_prompt - kRecordedWindow), 0, block.n());
-}
-
-// Of the recorded heads, straight into the record.
-void LayerRun::want_weights(Block& block, AttentionWants& wanted) const {
-  const int n_kv_heads = cache().n_heads(), group = group_size();
-  wanted.n_positions = block.end();
-  const int64_t matrix = block.n() * wanted.n_positions;
-  auto& rows = block.record.attention_rows;
-  rows.resize(plan_.recording.heads.count(n_kv_heads) * (group * matrix));
-  for (int head = 0; head < n_kv_heads * group; ++head) {
-    const int place = plan_.recording.heads.query_place(head, group);
-    wanted.weights.push_back(place < 0 ? nullptr : rows.data() + place * matrix);
-  }
 }
 
 void LayerRun::attend(Block& block) {
   AttentionWants wanted = wants(block);
   block.policy_windows = wanted.windows;
-  if (const int64_t n = queries_in_recorded_window(block); n > 0) wanted.windows.push_back(n);
-  if (plan_.recording.layer && plan_.recording.attention) want_weights(block, wanted);
+  if (const int64_t n = queries_in_recorded_window(block.recorded); n > 0) wanted.windows.push_back(n);
+  if (plan_.recording.layer && plan_.recording.attention) want_weights(block.recorded, wanted);
   const WorkTime::Span attention(attention_time_);
   try {
     block.output = arithmetic_->attend(wanted);
@@ -334,6 +322,7 @@ void LayerRun::attend(Block& block) {
     throw InvalidInput(
         fmt::format("layer {}, tokens from {}: {}", plan_.layer, block.first_position(), error.what()));
   }
+  block.recorded.statistics = block.output.late;
   if (const at::Tensor& gate = block.projected.projections.gate; gate.defined()) {
     const at::Tensor open = gate.narrow(0, block.projected.offset, block.n()).to(at::kFloat).sigmoid_();
     block.joined.copy_(open.mul_(block.output.output));
@@ -342,11 +331,17 @@ void LayerRun::attend(Block& block) {
   }
 }
 
-// Adds the block's attention to what the cache's rows have received, and to the record.
+// Adds the block's attention to what the cache's rows have received, and to the record. What comes late is
+// for the record alone.
 void LayerRun::count_attention(Block& block) {
+  const at::Tensor& sinks = block.projected.projections.sinks;
+  if (plan_.recording.layer && block.first_position() == 0 && sinks.defined()) {
+    const float* logits = sinks.const_data_ptr<float>();
+    block.recorded.record.sink_logits.assign(logits, logits + sinks.numel());
+  }
   if (block.output.column_sums.empty()) return;
-  const PerRow<double> received = group_mean(block.output.column_sums, group_size());
   KvCache& cache = arithmetic_->cache();
+  PerRow<double> received = group_mean(block.output.column_sums, group_size());
   for (int head = 0; head < cache.n_heads(); ++head) {
     const auto& sums = received[head];
     const auto positions = cache.positions(head);
@@ -354,39 +349,11 @@ void LayerRun::count_attention(Block& block) {
     const auto queries = cache.attention_queries(head);
     for (std::size_t row = 0; row < sums.size(); ++row) {
       total[row] += sums[row];
-      queries[row] += seen_by(positions[row], block.first_position(), block.n(), rules_.window);
+      queries[row] += queries_that_see(positions[row], block.first_position(), block.n(), rules_.window);
     }
   }
-  if (!plan_.recording.layer || !block.prompt) return;
-  record_attention(block);
-  for (std::size_t head = 0; head < received.size(); ++head)
-    block.record.attention[head].received = received[head];
-}
-
-void LayerRun::record_attention(Block& block) {
-  for (int head = 0; head < cache().n_heads(); ++head) {
-    const auto positions = cache().positions(head);
-    recording::HeadAttention attention;
-    attention.position.assign(positions.begin(), positions.end());
-    for (const std::int32_t position : positions)
-      attention.queries.push_back(seen_by(position, block.first_position(), block.n(), rules_.window));
-    block.record.attention.push_back(std::move(attention));
-  }
-  if (block.last_of_prompt) {
-    const PerRow<float> last = group_mean(block.output.last_row, group_size());
-    for (std::size_t head = 0; head < last.size(); ++head) block.record.attention[head].last = last[head];
-  }
-  const float* entropy = block.output.entropy.const_data_ptr<float>();
-  block.record.entropy.assign(entropy, entropy + block.output.entropy.numel());
-  block.record.attention_sink = block.output.sink_sums;
-  const at::Tensor& sinks = block.projected.projections.sinks;
-  if (block.first_position() == 0 && sinks.defined()) {
-    const float* logits = sinks.const_data_ptr<float>();
-    block.record.sink_logits.assign(logits, logits + sinks.numel());
-  }
-  const bool in_window = queries_in_recorded_window(block) > 0;  // whose sums are the last
-  statistics_.add(cache(), block.output.column_sums, in_window ? &block.output.window_sums.back() : nullptr);
-  if (block.last_of_prompt) statistics_.finish(block.record);
+  if (plan_.recording.layer && block.recorded.prompt)
+    record_attention(block.recorded, positions_of(cache), block.output, std::move(received));
 }
 
 int64_t LayerRun::wanted_queries(const Block& block) const {
@@ -426,7 +393,8 @@ void LayerRun::weigh_values(Block& block) {
       cache.add_value_norms(head, transformer_.value_norms(*block.weights, plan_.layer, head,
                                                            arithmetic_->cached_values(head, rows)));
     const auto of_block = cache.value_norms(head).last(recorded ? block.n() : 0);
-    block.record.value_norms.insert(block.record.value_norms.end(), of_block.begin(), of_block.end());
+    block.recorded.record.value_norms.insert(block.recorded.record.value_norms.end(), of_block.begin(),
+                                             of_block.end());
   }
 }
 
@@ -467,10 +435,14 @@ void LayerRun::evict_rows(Block& block) {
     watched_.note_past_window(gone, block.end());
   }
   const bool too_early = plan_.oracle && block.end() < plan_.n_prompt;
+  if (records_late_) {
+    if (!too_early && plan_.eviction.due(cache(), block.end())) evict_unseen(block, statistics);
+    return;
+  }
   if (!open_rules_.empty() || plan_.eviction.with_all_layers()) {
     if (!too_early) open_block_ = std::move(statistics);
     if (lends_) lent_.back().evictions.emplace_back();
-    if (plan_.recording.layer) block.record.evictions = std::move(gone);
+    if (plan_.recording.layer) block.recorded.record.evictions = std::move(gone);
     return;
   }
   LayerEviction evicted;
@@ -484,7 +456,18 @@ void LayerRun::evict_rows(Block& block) {
     gone[head].add(evicted.heads[head]);
   }
   if (lends_) lent_.back().evictions.push_back(std::move(evicted));
-  if (plan_.recording.layer) block.record.evictions = std::move(gone);
+  if (plan_.recording.layer) block.recorded.record.evictions = std::move(gone);
+}
+
+// Nobody here waits for what went.
+void LayerRun::evict_unseen(Block& block, const BlockStatistics& statistics) {
+  if (auto selections = arithmetic_->evict_alike(plan_.eviction, statistics))
+    block.recorded.eviction = [selections = std::move(selections)](const RowPositions& positions) {
+      return eviction_of(positions, selections());
+    };
+  else
+    block.recorded.eviction = [eviction = capture::evict(plan_.eviction, *arithmetic_, statistics)](
+                                  const RowPositions&) { return eviction; };
 }
 
 // Takes the dropped rows out of what policies are to look at as well.

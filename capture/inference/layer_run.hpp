@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -29,9 +31,10 @@ class HeadStatistics {
  public:
   HeadStatistics(std::int64_t n_heads, std::int64_t n_kv_heads, std::int64_t n_prompt);
 
-  // Adds a block's weights on the rows of a cache: column sums per query head, and sums over those of its
-  // queries that are among the prompt's last kRecordedWindow, per query head, if there are any.
-  void add(const KvCache& cache, const PerRow<double>& column_sums, const PerRow<double>* window_sums);
+  // Adds a block's weights on rows: column sums per query head, and sums over those of its queries that are
+  // among the prompt's last kRecordedWindow, per query head, if there are any.
+  void add(const RowPositions& positions, const PerRow<double>& column_sums,
+           const PerRow<double>* window_sums);
 
   // Adds the statistics of the whole prompt to a record.
   void finish(recording::LayerBlock& record) const;
@@ -53,13 +56,12 @@ struct LayerRecording {
   recording::RecordedHeads heads = {};
 };
 
+// Queries of tokens first, …, first + n - 1 that see the row of a position: from its own token's to the
+// window's end; window 0: there is none.
+std::int32_t queries_that_see(std::int64_t position, std::int64_t first, std::int64_t n, std::int64_t window);
+
 // Of some heads the first `n` rows, as float32: (heads.size(), n, head_dim).
 std::vector<float> float_rows(const HostRows& rows, const std::vector<int>& heads, std::int64_t n);
-
-// A block's own keys, queries and values, as float32, into its record: those of the recorded heads, and no
-// row of another is copied. Likewise keys of earlier blocks that were quantised with this one.
-void record_rows(const LayerArithmetic& layer, const LayerRecording& recording,
-                 recording::LayerBlock& record);
 
 // What is counted of all blocks from the first, for policies that a run will take up later.
 struct Counts {
@@ -162,8 +164,25 @@ class LayerRun {
   //   throws InvalidInput naming layer and tokens
   void check();
 
+  // Hands out the records that wait for a device, but for the last n_left: `run` hands out those of all
+  // blocks before its last, so that the device always has something to do meanwhile.
+  //   throws InvalidInput as `run` does
+  void finish_records(std::size_t n_left = 0);
+
  private:
   struct Block;
+  // A block of which the host has not seen all that is recorded of it.
+  struct Unfinished {
+    std::int64_t first_position = 0, n = 0;
+    bool prompt = true, last_of_prompt = false;
+    recording::LayerBlock record{};
+    ExpectedRows rows{};
+    std::function<AttentionStatistics()> statistics{};             // null: none are recorded
+    std::function<LayerEviction(const RowPositions&)> eviction{};  // null: nothing was evicted
+    AfterBlock after_block{};
+
+    std::int64_t end() const { return first_position + n; }
+  };
   // Tokens that went through a layer whose keys others borrow: what was projected of them, and what was
   // evicted after each of their blocks.
   struct Lent {
@@ -190,13 +209,18 @@ class LayerRun {
   void count_queries(const Block& block);
   void weigh_values(Block& block);
   BlockStatistics statistics_of(Block& block) const;
-  std::int64_t queries_in_recorded_window(const Block& block) const;
-  void want_weights(Block& block, AttentionWants& wanted) const;
+  bool may_record_late() const;
+  std::int64_t queries_in_recorded_window(const Unfinished& block) const;
+  void want_weights(Unfinished& block, AttentionWants& wanted) const;
   void attend(Block& block);
   void count_attention(Block& block);
-  void record_attention(Block& block);
+  void record_rows(Unfinished& block) const;
+  void record_attention(Unfinished& block, const RowPositions& positions,
+                        const AttentionStatistics& statistics, PerRow<double> received);
+  void finish(Unfinished& block);
   void evict(Block& block);
   void evict_rows(Block& block);
+  void evict_unseen(Block& block, const BlockStatistics& statistics);
   std::vector<recording::HeadEvictions> drop_past_window(const Block& block, BlockStatistics& statistics);
   void evict_after(BlockStatistics block);
 
@@ -208,6 +232,9 @@ class LayerRun {
   std::unique_ptr<LayerArithmetic> arithmetic_;
   RecurrentState state_;  // undefined where the layer attends
   HeadStatistics statistics_;
+  bool records_late_ = false;
+  std::deque<Unfinished> unfinished_;
+  std::vector<std::vector<std::int32_t>> recorded_positions_;  // of rows, where records wait: per KV head
   analysis::Rotation rotation_;
   std::vector<EvictionRule> open_rules_;
   std::optional<BlockStatistics> open_block_;                     // after which nothing has been evicted yet

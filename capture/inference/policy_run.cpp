@@ -91,6 +91,10 @@ LayerRun& PolicyRun::layer(int index) {
   return *layer;
 }
 
+void PolicyRun::finish_records(int index) {
+  if (index >= 0) layers_[index]->finish_records();
+}
+
 void PolicyRun::note_cache_bytes() {
   std::int64_t n_bytes = 0;
   for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->n_bytes();
@@ -239,7 +243,10 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
     hidden = transformer.at_layer(index, hidden);
     run_layer(blocks, *weights, index, records, hidden);
     transformer.weights().release(index);
+    // Of the layer before, while a device is at this one.
+    for (const NextBlock& block : blocks) block.run.finish_records(index - 1);
   }
+  for (const NextBlock& block : blocks) block.run.finish_records(context.model.config().n_layers - 1);
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     PolicyRun& run = blocks[i].run;
     const bool together = run.policy_ != nullptr && run.policy_->slots().all_layers();
@@ -383,6 +390,7 @@ void run_layer(const CaptureContext& context, PolicyRun& run, int index, const L
         weights, rows, {ids.subspan(first, rows.size(0)), first}, [&] { context.before_block({}); }, deliver);
     run.deliver(routing, index, first);
   }
+  run.layer(index).finish_records();
   run.finish_prompt_layer(index);
 }
 

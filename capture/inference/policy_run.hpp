@@ -75,6 +75,7 @@ class PolicyRun {
                         std::span<const std::shared_ptr<recording::BlockRecord>> records, at::Tensor& hidden);
   std::shared_ptr<recording::BlockRecord> next_record(std::int64_t n_tokens);
   void evict_together(recording::BlockRecord& record);
+  void finish_records(int index);  // of a layer that the block has been through; of none for -1
   void note_cache_bytes();
   void deliver(const std::shared_ptr<const recording::BlockRecord>& record);
 

@@ -9,8 +9,12 @@
 #include <vector>
 
 #include <ATen/record_function.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/policies/registry.hpp"
+#include "capture/inference/layer_run.hpp"
+#include "capture/model/policy_file.hpp"
 #include "tests/capture/inference/arithmetics.hpp"
 #include "tests/support/captured.hpp"
 
@@ -121,6 +125,49 @@ TEST(DeviceOperations, ABlockTakesFew) {
     EXPECT_LE(n, most) << policy << (recorded ? ", recorded" : "");
     EXPECT_GE(n, 20) << "not all operations were seen";
   }
+}
+
+// What blocks of a prompt of three have come to, in a layer that is recorded.
+std::vector<std::string> moments_of(Arithmetic arithmetic, const std::string& policy) {
+  const auto model =
+      Model::load(test::inference_golden("tiny_llama"), test::model_options(arithmetic, DType::kFloat32));
+  const Transformer& transformer = model->transformer();
+  const std::vector<std::int32_t> ids = test::random_ids(24, model->config().vocab_size);
+  const auto evicts = policy_for(analysis::parse_policy(policy), 0, model->config());
+  const auto n_heads = static_cast<std::size_t>(model->config().heads(0).n_kv_heads);
+  LayerPlan plan;
+  plan.n_prompt = std::ssize(ids);
+  plan.block_size = 8;
+  plan.eviction = {evicts.get(), std::vector<std::int64_t>(n_heads, 12), 0, 12, plan.n_prompt};
+  plan.capacities.assign(n_heads, plan.n_prompt);
+  plan.recording = {.layer = true, .keys = true, .queries = true};
+  LayerRun run(transformer, plan);
+  std::vector<std::string> moments;
+  at::Tensor hidden = transformer.embed(ids);
+  run.run(
+      *transformer.weights().layer(0), hidden, {ids, 0}, [&] { moments.emplace_back("asked"); },
+      [&](std::int64_t, const recording::LayerBlock& record) {
+        moments.push_back("told of " + std::to_string(record.attention.front().position.size()));
+      });
+  moments.emplace_back("returned");
+  run.finish_records();
+  return moments;
+}
+
+// A device computes the next block while the host comes to what it recorded of the one before; what policies
+// look at on the host cannot wait.
+TEST(DeviceOperations, RecordsWaitUntilTheNextBlockWasAskedFor) {
+  using ::testing::ElementsAre;
+  for (const char* policy : {"none", "keydiff"}) {
+    const bool all = policy == std::string("none");
+    const std::string second = "told of 16", third = all ? "told of 24" : "told of 20";
+    EXPECT_THAT(moments_of(Arithmetic::kKernels, policy),
+                ElementsAre("asked", "told of 8", "asked", second, "asked", third, "returned"));
+    EXPECT_THAT(moments_of(Arithmetic::kAten, policy),
+                ElementsAre("asked", "asked", "told of 8", "asked", second, "returned", third));
+  }
+  EXPECT_THAT(moments_of(Arithmetic::kAten, "h2o"),
+              ElementsAre("asked", "told of 8", "asked", "told of 16", "asked", "told of 20", "returned"));
 }
 
 }  // namespace
