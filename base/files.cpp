@@ -147,13 +147,14 @@ void sync_part(const fs::path& part, const fs::path& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path, bool replace)
-    : path_(output_path(path, replace)),
-      part_(fmt::format("{}.{}{}", path_.string(), owner_name(::getpid(), beginning_of_process(::getpid())),
-                        kPart)),
-      replace_(replace) {
-  clear_left_over(folder_of(path_));
+fs::path own_part(const fs::path& path) {
+  clear_left_over(folder_of(path));
+  return fmt::format("{}.{}{}", path.string(), owner_name(::getpid(), beginning_of_process(::getpid())),
+                     kPart);
 }
+
+AtomicFile::AtomicFile(const fs::path& path, bool replace)
+    : path_(output_path(path, replace)), part_(own_part(path_)), replace_(replace) {}
 
 AtomicFile::~AtomicFile() {
   std::error_code error;

@@ -28,10 +28,12 @@ std::filesystem::path place_of(const std::filesystem::path& path);
 // The folder that holds `path`; "." where it names none.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
-// A file that appears under its name when it is complete, and not before: until then it lies beside it, under
-// a name that no other process and no recording's `.part` has. What killed processes left so is removed when
-// a process first writes to the folder: at once where they were of this machine, after a day where they were
-// another's.
+// What a file beside `path` is called until it may have that name: as no other process and no recording's
+// `.part` is. What killed processes left so is removed when a process first asks for such a name in the
+// folder: at once where they were of this machine, after a day where they were another's.
+std::filesystem::path own_part(const std::filesystem::path& path);
+
+// A file that appears under its name when it is complete, and not before: until then it has its own_part's.
 class AtomicFile {
  public:
   //   throws FileError as output_path does

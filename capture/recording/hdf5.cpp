@@ -397,10 +397,10 @@ Dataset Group::open_dataset(const std::string& name, std::size_t cache_bytes, co
   return dataset;
 }
 
-File File::create(const std::filesystem::path& path) {
+File File::create(const std::filesystem::path& path, const std::filesystem::path& name) {
   const Lock lock;
   File file;
-  file.name_ = path.string();
+  file.name_ = (name.empty() ? path : name).string();
   file.output_ = std::make_unique<OutputState>();
   const Handle access = file_properties(file.name_);
   use_output_driver(access.id(), *file.output_, file.name_);

@@ -80,7 +80,8 @@ class File {
   File() = default;
 
   // A new file; throws FileError if one is there already.
-  static File create(const std::filesystem::path& path);
+  //   name: what messages call it, where that is to become its name
+  static File create(const std::filesystem::path& path, const std::filesystem::path& name = {});
   // An existing file, for reading only. Takes no lock on it, so that a recording can be read on file systems
   // without locks.
   //   follow: whether virtual datasets may be read, as above

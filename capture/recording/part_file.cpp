@@ -57,7 +57,10 @@ bool is_worthless(const std::filesystem::path& part) {
 }  // namespace
 
 PartFile::PartFile(const std::filesystem::path& out, bool replace)
-    : out_(output_path(out, replace)), part_(out_.string() + ".part"), replace_(replace) {
+    : out_(output_path(out, replace)),
+      part_(out_.string() + ".part"),
+      unsettled_(own_part(part_)),
+      replace_(replace) {
   std::error_code error;
   if (replace_ || !std::filesystem::exists(std::filesystem::symlink_status(part_, error))) return;
   refuse_worthy_part();
@@ -75,19 +78,26 @@ void PartFile::refuse_worthy_part() const {
         "or another file; keep it under another name, or use --force to replace it");
 }
 
-hdf5::File PartFile::create() const {
-  if (!replace_ && !worthless_part_) return hdf5::File::create(part_);
-  std::error_code error;
-  if (!replace_ && std::filesystem::exists(part_, error)) refuse_worthy_part();  // it may be another by now
-  // The process that holds the lock may remove the file and make the next one before it unlocks; a lock on a
-  // file that no longer has this name came too late.
+void PartFile::refuse_busy_part() const {
   const Descriptor stale(part_, O_RDWR);
-  if (stale.id() >= 0) {
-    if (try_lock(stale.id()) == FileLock::kBusy || !same_file(stale.id(), part_))
-      throw FileError(part_.string() + ": another capture is writing to it; name another file");
-    if (::unlink(part_.c_str()) != 0) fail_to("replace", part_.string(), errno);
-  }
-  return hdf5::File::create(part_);
+  if (stale.id() >= 0 && (try_lock(stale.id()) == FileLock::kBusy || !same_file(stale.id(), part_)))
+    throw FileError(part_.string() + ": another capture is writing to it; name another file");
+}
+
+hdf5::File PartFile::create() const {
+  refuse_busy_part();
+  return hdf5::File::create(unsettled_, part_);
+}
+
+// Where there was none, or one that may go, there may be another by now.
+void PartFile::settle() {
+  sync_path(unsettled_);
+  std::error_code error;
+  if (!replace_ && worthless_part_ && std::filesystem::exists(part_, error)) refuse_worthy_part();
+  refuse_busy_part();
+  NewFile file{unsettled_, part_, replace_ || worthless_part_};
+  give_names({&file, 1});
+  unsettled_.clear();
 }
 
 void PartFile::publish() const {
@@ -103,7 +113,7 @@ void PartFile::publish() const {
 
 void PartFile::remove() const noexcept {
   std::error_code ignored;
-  std::filesystem::remove(part_, ignored);
+  std::filesystem::remove(unsettled_.empty() ? part_ : unsettled_, ignored);
 }
 
 void reserve_space(int descriptor, std::uint64_t n_bytes, const std::string& where) {

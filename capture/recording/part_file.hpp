@@ -7,7 +7,8 @@
 
 namespace keyscope::recording {
 
-// Where a recording is written: OUT.part beside OUT, until it is renamed. All calls throw FileError.
+// Where a recording is written: OUT.part beside OUT, until it is renamed; and before it can be read, under a
+// name of this process's own. All calls throw FileError.
 class PartFile {
  public:
   // Looks whether OUT or a `.part` of a killed capture is in the way; with `replace` neither is. Nor is one
@@ -15,9 +16,11 @@ class PartFile {
   // moments, or was a replay, which can be made again.
   PartFile(const std::filesystem::path& out, bool replace);
 
-  // A new OUT.part, locked against other writers. A stale one is removed if it may be replaced and nobody
-  // writes to it.
+  // A new file, locked against other writers, that is called OUT.part once `settle` is called: when its
+  // content is such that a process which is killed from then on leaves something that can be read.
   hdf5::File create() const;
+  // Durably. A stale OUT.part is replaced if that is allowed and nobody writes to it.
+  void settle();
 
   // Gives the closed OUT.part the name OUT, durably, and without replacing a file that has appeared meanwhile
   // unless that is allowed.
@@ -31,9 +34,11 @@ class PartFile {
 
  private:
   void refuse_worthy_part() const;
+  void refuse_busy_part() const;
 
   std::filesystem::path out_;
   std::filesystem::path part_;
+  std::filesystem::path unsettled_;  // what it is called until then; empty afterwards
   bool replace_ = false;
   bool worthless_part_ = false;  // there is one that may go
 };

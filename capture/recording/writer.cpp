@@ -29,7 +29,7 @@ namespace {
 // where the file cannot be written.
 class RecordingFile {
  public:
-  RecordingFile(const PartFile& place, std::shared_ptr<const RecordPlan> plan);
+  RecordingFile(PartFile& place, std::shared_ptr<const RecordPlan> plan);
 
   // When these return, it is on the disk, and a block is counted.
   void write(const BlockRecord& record);
@@ -62,7 +62,7 @@ class RecordingFile {
 
 hdf5::Group RecordingFile::runs_group() const { return file_.root().open_group("entry").open_group("runs"); }
 
-RecordingFile::RecordingFile(const PartFile& place, std::shared_ptr<const RecordPlan> plan)
+RecordingFile::RecordingFile(PartFile& place, std::shared_ptr<const RecordPlan> plan)
     : name_(place.part().string()), plan_(std::move(plan)), file_(place.create()) {
   for (const RunPlan& run : plan_->runs) {
     RunExtent& extent = extents_.emplace_back();
@@ -72,8 +72,7 @@ RecordingFile::RecordingFile(const PartFile& place, std::shared_ptr<const Record
   runs_.resize(plan_->runs.size());
   try {
     file_.guarded([&] { lay_out(); });
-    sync_path(place.part());
-    sync_path(folder_of(place.part()));
+    place.settle();
   } catch (...) {
     file_.abandon();
     place.remove();

@@ -126,7 +126,7 @@ std::string kept_in(const recording::PartFile& place) {
 
 std::vector<RunOutcome> run_replay(const Source& source, const ReplayPlan& plan, const ReplayTarget& target,
                                    const ReplayProgress& progress, const std::atomic<bool>& cancelled) {
-  const recording::PartFile place(target.out, target.replace);
+  recording::PartFile place(target.out, target.replace);
   Replay replay(source, plan, progress, cancelled);
   const std::string copied = source.recording->info()->runs[plan.source_run].plan.name + ", copied";
   ReplayFile file(

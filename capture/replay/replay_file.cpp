@@ -249,7 +249,7 @@ void create_replay_layout(Group& root, const Source& source, const ReplayPlan& p
 
 }  // namespace
 
-ReplayFile::ReplayFile(const recording::PartFile& place, const Source& source, const ReplayPlan& plan,
+ReplayFile::ReplayFile(recording::PartFile& place, const Source& source, const ReplayPlan& plan,
                        const std::function<void()>& after_chunk,
                        const std::function<void(int layer)>& after_layer)
     : place_(place), plan_(plan), file_(place.create()) {
@@ -259,8 +259,7 @@ ReplayFile::ReplayFile(const recording::PartFile& place, const Source& source, c
       create_replay_layout(root, source, plan, after_chunk, after_layer);
       file_.flush();
     });
-    sync_path(place.part());
-    sync_path(folder_of(place.part()));
+    place.settle();
   } catch (...) {
     file_.abandon();
     place.remove();

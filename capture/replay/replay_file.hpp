@@ -26,7 +26,7 @@ class ReplayFile {
   //   after_chunk: called every megabyte or so; may throw to stop
   //   after_layer: called after each layer that was copied
   //   throws FileError where the file cannot be written, and leaves none then
-  ReplayFile(const recording::PartFile& place, const Source& source, const ReplayPlan& plan,
+  ReplayFile(recording::PartFile& place, const Source& source, const ReplayPlan& plan,
              const std::function<void()>& after_chunk, const std::function<void(int layer)>& after_layer);
 
   // What follows throws FileError where the file cannot be written.

@@ -15,6 +15,7 @@
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "capture/recording/part_file.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/recording_comparison.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -101,6 +102,23 @@ TEST_F(Writer, APartInWhichNothingWasRecordedIsNotInTheWay) {
     EXPECT_FALSE(std::filesystem::exists(part()));
     std::filesystem::remove(out_);
   }
+}
+
+// However long it takes to lay it out: what a kill leaves until then is no part of a recording.
+TEST_F(Writer, APartHasItsNameWhenItCanBeRead) {
+  PartFile place(out_, false);
+  hdf5::File file = place.create();
+  file.root().create_group("entry", "NXentry");
+  file.flush();
+  EXPECT_FALSE(std::filesystem::exists(part()));
+  EXPECT_THAT(message_of([&] { file.root().open_group("absent"); }), HasSubstr("out.h5.part: "));
+  make_recording_writer(out_, false);
+  place.settle();
+  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("is writing to it"));
+  file.close();
+  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("--force"));
+  place.remove();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 TEST_F(Writer, ReplacesOnlyAtTheEnd) {
