@@ -80,7 +80,8 @@ bool LayerRun::may_record_late() const {
   if (policy == nullptr) return true;
   const analysis::PolicyNeeds needs = policy->needs();
   const AttentionWants wants = attention_wants(needs);
-  return !wants.column_sums && !wants.last_row && wants.windows.empty() && policy->slots().neutral();
+  return !wants.column_sums && !wants.last_row && wants.windows.empty() && policy->slots().neutral() &&
+         !plan_.eviction.with_all_layers();
 }
 
 void LayerRun::finish_records(std::size_t n_left) {

@@ -299,7 +299,10 @@ void PolicyRun::run_layer(std::span<const NextBlock> blocks, const LayerWeights&
   std::vector<LayerRun::AfterBlock> after_block;
   for (const auto& record : records)
     after_block.push_back([&record, recorded](std::int64_t, recording::LayerBlock of_layer) {
-      if (recorded) record->layers.push_back(std::move(of_layer));
+      if (!recorded) return;
+      auto& layers = record->layers;  // some come later than others that follow them
+      layers.insert(std::ranges::upper_bound(layers, of_layer.layer, {}, &recording::LayerBlock::layer),
+                    std::move(of_layer));
     });
   std::vector<LayerRun::Part> parts;
   for (std::size_t i = 0; i < blocks.size(); ++i)
