@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <ATen/record_function.h>
+#include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,6 +130,7 @@ TEST(DeviceOperations, ABlockTakesFew) {
 
 // What blocks of a prompt of three have come to, in a layer that is recorded.
 std::vector<std::string> moments_of(Arithmetic arithmetic, const std::string& policy) {
+  const c10::InferenceMode inference;
   const auto model =
       Model::load(test::inference_golden("tiny_llama"), test::model_options(arithmetic, DType::kFloat32));
   const Transformer& transformer = model->transformer();
