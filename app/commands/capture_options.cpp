@@ -263,7 +263,7 @@ std::vector<std::int32_t> PromptOptions::read(const tokenizer::FolderTokenizer& 
   std::vector<std::int32_t> ids;
   if (ids_) {
     const bool is_array = ids_->starts_with('[');
-    ids = tokenizer::ids_from_json(parse_json(is_array ? *ids_ : read_text(*ids_), 1),
+    ids = tokenizer::ids_from_json(parse_json(is_array ? *ids_ : read_text(*ids_)),
                                    is_array ? "--prompt-ids" : *ids_);
   } else {
     const auto prompt = text();

@@ -77,7 +77,7 @@ class Converter {
   // A line of JSON, in the direction that was asked for.
   json convert(const std::string& line, const std::string& where) const {
     if (!arguments_.decode) return encode(read_string(line, where));
-    const auto ids = tokenizer::ids_from_json(parse_json(line, 1), where, tokenizer_->vocab_size() - 1);
+    const auto ids = tokenizer::ids_from_json(parse_json(line), where, tokenizer_->vocab_size() - 1);
     return tokenizer_->decode(ids, !arguments_.special);
   }
 

@@ -34,8 +34,8 @@ inline constexpr std::int64_t kAtenTileScores = std::int64_t{1} << 25;
 // take, go tile by tile. Statistics, where they are wanted, come tile by tile from weights that are taken
 // anew from that log-sum-exp: products in the queries' dtype with float32 sums, sums over queries in float64.
 // The output stays on the device, all else comes to the host in one piece; only weights, where they are
-// wanted, come tile by tile. Where nothing is wanted, nobody waits, and whether numbers were finite is left
-// `unchecked`.
+// wanted, come tile by tile. Where nothing is wanted, or only what may come late, nobody waits: whether
+// numbers were finite is left `unchecked`, or is said with what comes.
 //   tile_scores: a tile has as many queries as give no more scores than this, but one at least
 //   throws InvalidInput where queries, or keys or values of the block's own rows, hold NaN or Inf
 AttentionOutput aten_attend(const AtenAttentionInput& input, const AttentionWants& wants = {},

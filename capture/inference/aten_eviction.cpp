@@ -163,9 +163,9 @@ void by_alike_heads(const EvictionRule& rule, const KvCache& cache, const std::v
   }
 }
 
-RetainedRows retained_rows(const TensorSelection& selection) {
+RetainedRows retained_rows(TensorSelection& selection) {
   RetainedRows rows;
-  for (auto& of_head : selection.on_host()) rows.push_back(std::move(of_head.retained));
+  for (const analysis::Selection& of_head : selection.on_host()) rows.push_back(of_head.retained);
   return rows;
 }
 
@@ -179,12 +179,13 @@ std::optional<LayerEviction> AtenLayer::evict(const EvictionRule& rule, const Bl
   const TensorView view(rule, *on_tensors_, *this, block, side_stream_);
   std::vector<TensorSelection> selections;
   by_alike_heads(rule, cache_, heads, [&](int first, int n) { selections.push_back(view.select(first, n)); });
+  const at::Tensor retained = selections.front().retained();
   std::vector<analysis::Selection> on_host;
-  for (const TensorSelection& selection : selections)
-    std::ranges::move(selection.on_host(), std::back_inserter(on_host));
+  for (TensorSelection& selection : selections)
+    std::ranges::copy(selection.on_host(), std::back_inserter(on_host));
   LayerEviction eviction = eviction_of(positions_of(cache_), heads, std::move(on_host));
   if (selections.size() == 1 && std::ssize(heads) == cache_.n_heads())
-    cache_.retain_there(selections.front().retained(), [rows = eviction.retained] { return rows; });
+    cache_.retain_there(retained, [rows = eviction.retained] { return rows; });
   else
     cache_.retain(eviction.retained);
   return eviction;
@@ -196,7 +197,7 @@ AtenLayer::LateSelections AtenLayer::evict_alike(const EvictionRule& rule, const
   for (int head = 0; head < n_heads; ++head)
     if (cache_.n_rows(head) <= rule.budgets[head] || !alike(rule, cache_, 0, head)) return nullptr;
   const TensorView view(rule, *on_tensors_, *this, block, side_stream_);
-  const auto selection = std::make_shared<const TensorSelection>(view.select(0, n_heads));
+  const auto selection = std::make_shared<TensorSelection>(view.select(0, n_heads));
   cache_.retain_there(selection->retained(), [selection] { return retained_rows(*selection); });
   return [selection] { return selection->on_host(); };
 }

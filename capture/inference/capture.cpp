@@ -83,6 +83,7 @@ std::vector<RunOutcome> run_all(const Model& model, const CaptureOptions& option
                                [&](std::optional<std::int64_t> first) {
                                  plan.together() ? control.check_cancelled() : control.wait_for_turn(first);
                                },
+                               [&] { return control.holds_up(); },
                                [&](int run, std::int64_t block, std::int64_t n_tokens, int n_layers) {
                                  progress.add(run, block, n_tokens, n_layers);
                                }};

@@ -64,6 +64,11 @@ void CaptureControl::check_cancelled() const {
   if (cancelled()) throw Cancelled("the capture was cancelled");
 }
 
+bool CaptureControl::holds_up() const {
+  std::lock_guard lock(mutex_);
+  return paused_ || cancelled_ || interval_.count() > 0;
+}
+
 void CaptureControl::wait_for_turn(std::optional<std::int64_t> first) {
   using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);

@@ -79,7 +79,7 @@ class LayerArithmetic {
 
   // Attention of the block's queries over the cache.
   //   throws InvalidInput where the block's queries, keys or values hold NaN or Inf, or leaves that to
-  //   `check`
+  //   `check`, or to statistics that come late
   virtual AttentionOutput attend(const AttentionWants& wants) = 0;
   //   throws InvalidInput where an earlier block's held NaN or Inf
   virtual void check() {}

@@ -84,6 +84,24 @@ bool LayerRun::may_record_late() const {
          !plan_.eviction.with_all_layers();
 }
 
+AttentionStatistics LayerRun::arrived(const Unfinished& block) const {
+  try {
+    return block.statistics();
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(
+        fmt::format("layer {}, tokens from {}: {}", plan_.layer, block.first_position, error.what()));
+  }
+}
+
+LayerEviction LayerRun::told(const Unfinished& block, const RowPositions& positions) {
+  try {
+    return block.eviction(positions);
+  } catch (const InvalidInput&) {
+    check();  // of a number that is not finite, attention knows more
+    throw;
+  }
+}
+
 void LayerRun::finish_records(std::size_t n_left) {
   while (unfinished_.size() > n_left) {
     Unfinished block = std::move(unfinished_.front());
@@ -102,16 +120,13 @@ void LayerRun::finish(Unfinished& block) {
     positions.emplace_back(of_head);
   }
   record_rows(block);
-  if (block.statistics) try {
-      const AttentionStatistics statistics = block.statistics();
-      record_attention(block, positions, statistics, group_mean(statistics.column_sums, group_size()));
-    } catch (const InvalidInput& error) {
-      throw InvalidInput(
-          fmt::format("layer {}, tokens from {}: {}", plan_.layer, block.first_position, error.what()));
-    }
+  if (block.statistics) {
+    const AttentionStatistics statistics = arrived(block);
+    record_attention(block, positions, statistics, group_mean(statistics.column_sums, group_size()));
+  }
   block.record.evictions.resize(positions.size());
   if (block.eviction) {
-    LayerEviction eviction = block.eviction(positions);
+    LayerEviction eviction = told(block, positions);
     block.record.evictions = std::move(eviction.heads);
     for (std::size_t head = 0; head < positions.size(); ++head) {
       std::vector<std::int32_t> left;

@@ -270,7 +270,20 @@ void LayerRun::make_room(std::int64_t n_new) {
   if (plan_.eviction.deals() && cache.capacity() < n_rows) cache.make_room(n_rows + n_rows / 4);
 }
 
+// Of a number that is not finite, attention knows more than what came of it, and an earlier block has the
+// first word.
 void LayerRun::run_block(Block& block) {
+  try {
+    take_through(block);
+  } catch (const InvalidInput&) {
+    finish_records();
+    if (block.recorded.statistics) arrived(block.recorded);
+    check();
+    throw;
+  }
+}
+
+void LayerRun::take_through(Block& block) {
   const LayerRecording& recording = plan_.recording;
   Unfinished& recorded = block.recorded;
   recorded.record.layer = plan_.layer;
@@ -416,17 +429,7 @@ BlockStatistics LayerRun::statistics_of(Block& block) const {
   return statistics;
 }
 
-// Of a number that is not finite, attention knows more than what came of it.
 void LayerRun::evict(Block& block) {
-  try {
-    evict_rows(block);
-  } catch (const InvalidInput&) {
-    check();
-    throw;
-  }
-}
-
-void LayerRun::evict_rows(Block& block) {
   const WorkTime::Span eviction(eviction_time_);
   BlockStatistics statistics = statistics_of(block);
   std::vector<recording::HeadEvictions> gone(cache().n_heads());

@@ -114,7 +114,8 @@ class LayerRun {
 
   // Runs tokens through the layer, block by block; hidden (n, hidden_size) becomes the layer's output.
   // `before_block` is called ahead of each block and may throw; `after_block` gets what is recorded of each,
-  // nothing where the layer is not recorded.
+  // nothing where the layer is not recorded, and is called for the last one by finish_records where that is
+  // on its way from a device.
   //   throws InvalidInput naming the layer where attention meets NaN or Inf, or later: see `check`
   //   returns how the layer's experts were chosen for all of them
   using BeforeBlock = std::function<void()>;
@@ -164,8 +165,9 @@ class LayerRun {
   //   throws InvalidInput naming layer and tokens
   void check();
 
-  // Hands out the records that wait for a device, but for the last n_left: `run` hands out those of all
-  // blocks before its last, so that the device always has something to do meanwhile.
+  // Hands out the records that wait for a device, but for the last n_left: `run` does so for all blocks
+  // before its last, so that the device always has something to do meanwhile, and leaves that one, with what
+  // its `after_block` refers to, to its caller.
   //   throws InvalidInput as `run` does
   void finish_records(std::size_t n_left = 0);
 
@@ -202,6 +204,7 @@ class LayerRun {
   void lend(const Projections& projections, std::int64_t offset, const TokenSpan& tokens);
   const Lent& lent(std::int64_t position) const;
   void run_block(Block& block);
+  void take_through(Block& block);
   int group_size() const;  // query heads that share a KV head
   AttentionWants wants(const Block& block) const;
   // How many of the block's last queries the policies want as they are.
@@ -217,9 +220,10 @@ class LayerRun {
   void record_rows(Unfinished& block) const;
   void record_attention(Unfinished& block, const RowPositions& positions,
                         const AttentionStatistics& statistics, PerRow<double> received);
+  AttentionStatistics arrived(const Unfinished& block) const;
+  LayerEviction told(const Unfinished& block, const RowPositions& positions);
   void finish(Unfinished& block);
   void evict(Block& block);
-  void evict_rows(Block& block);
   void evict_unseen(Block& block, const BlockStatistics& statistics);
   std::vector<recording::HeadEvictions> drop_past_window(const Block& block, BlockStatistics& statistics);
   void evict_after(BlockStatistics block);

@@ -95,6 +95,13 @@ void PolicyRun::finish_records(int index) {
   if (index >= 0) layers_[index]->finish_records();
 }
 
+void PolicyRun::check_before(int index) {
+  for (int before = 0; before < index; ++before) {
+    layers_[before]->finish_records();
+    layers_[before]->check();
+  }
+}
+
 void PolicyRun::note_cache_bytes() {
   std::int64_t n_bytes = 0;
   for (const auto& held : layers_) n_bytes += held == nullptr ? 0 : held->n_bytes();
@@ -241,7 +248,12 @@ std::vector<std::shared_ptr<recording::BlockRecord>> PolicyRun::run_blocks(std::
     const auto weights = transformer.weights().layer(index);
     transformer.weights().prefetch(index + 1);
     hidden = transformer.at_layer(index, hidden);
-    run_layer(blocks, *weights, index, records, hidden);
+    try {
+      run_layer(blocks, *weights, index, records, hidden);
+    } catch (const InvalidInput&) {  // of a number that is not finite, the first layer that met it speaks
+      for (const NextBlock& block : blocks) block.run.check_before(index);
+      throw;
+    }
     transformer.weights().release(index);
     // Of the layer before, while a device is at this one.
     for (const NextBlock& block : blocks) block.run.finish_records(index - 1);
@@ -387,11 +399,16 @@ void run_layer(const CaptureContext& context, PolicyRun& run, int index, const L
     ++block;
     context.after_block(run.index(), block, n_tokens, 1);
   };
+  // Whoever waits, or ends here, has what was computed.
+  const auto before_block = [&] {
+    if (context.holds_up()) run.layer(index).finish_records();
+    context.before_block({});
+  };
   for (std::int64_t first = 0; first < n_prompt; first += chunk) {
     at::Tensor rows = hidden.narrow(0, first, std::min(chunk, n_prompt - first));
-    const Routing routing = run.layer(index).run(
-        weights, rows, {ids.subspan(first, rows.size(0)), first}, [&] { context.before_block({}); }, deliver);
-    run.deliver(routing, index, first);
+    run.deliver(
+        run.layer(index).run(weights, rows, {ids.subspan(first, rows.size(0)), first}, before_block, deliver),
+        index, first);
   }
   run.layer(index).finish_records();
   run.finish_prompt_layer(index);

@@ -24,6 +24,7 @@ struct CaptureContext {
   // Waits while paused; throws when cancelled.
   //   first: the position of the block's first token; empty where one layer's blocks are taken by themselves
   std::function<void(std::optional<std::int64_t> first)> before_block;
+  std::function<bool()> holds_up;  // whether before_block may do either now
   std::function<void(int run, std::int64_t block, std::int64_t n_tokens, int n_layers)> after_block;
 };
 
@@ -76,6 +77,7 @@ class PolicyRun {
   std::shared_ptr<recording::BlockRecord> next_record(std::int64_t n_tokens);
   void evict_together(recording::BlockRecord& record);
   void finish_records(int index);  // of a layer that the block has been through; of none for -1
+  void check_before(int index);    // says what is left to be said of the layers before
   void note_cache_bytes();
   void deliver(const std::shared_ptr<const recording::BlockRecord>& record);
 

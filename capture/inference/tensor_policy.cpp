@@ -355,7 +355,8 @@ float margin_of(std::int32_t bits) {
 
 }  // namespace
 
-std::vector<analysis::Selection> TensorSelection::on_host() const {
+const std::vector<analysis::Selection>& TensorSelection::on_host() {
+  if (!here_.empty()) return here_;
   const at::Tensor told = told_.arrived();
   const int64_t n_evicted = scores_.size(1) - budget_;
   std::vector<analysis::Selection> selections;
@@ -372,7 +373,9 @@ std::vector<analysis::Selection> TensorSelection::on_host() const {
     next += n_evicted;
     std::transform(next, next + n_evicted, std::back_inserter(selection.margin), margin_of);
   }
-  return selections;
+  scores_ = retained_ = at::Tensor();
+  told_ = HostCopy();
+  return here_ = std::move(selections);
 }
 
 }  // namespace keyscope::capture

@@ -73,17 +73,18 @@ class TensorSelection {
   TensorSelection(const at::Tensor& scores, const at::Tensor& forced, std::int64_t budget,
                   const SideStream& stream);
 
-  // (h, budget) int64: the rows that stay, ascending.
+  // (h, budget) int64: the rows that stay, ascending. Before on_host.
   const at::Tensor& retained() const { return retained_; }
 
-  // Waits for it.
+  // Waits for it, once: from then on nothing of it lies on the device.
   //   throws InvalidInput as analysis::select_rows does
-  std::vector<analysis::Selection> on_host() const;
+  const std::vector<analysis::Selection>& on_host();
 
  private:
   std::int64_t budget_;
   at::Tensor scores_, retained_;
   HostCopy told_;  // (h, 2 + n + n_evicted) int32: the scores' sum, rows that stay and that go, margins
+  std::vector<analysis::Selection> here_;
 };
 
 }  // namespace keyscope::capture

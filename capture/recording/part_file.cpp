@@ -64,7 +64,6 @@ PartFile::PartFile(const std::filesystem::path& out, bool replace)
   std::error_code error;
   if (replace_ || !std::filesystem::exists(std::filesystem::symlink_status(part_, error))) return;
   refuse_worthy_part();
-  worthless_part_ = true;
 }
 
 void PartFile::refuse_worthy_part() const {
@@ -78,24 +77,26 @@ void PartFile::refuse_worthy_part() const {
         "or another file; keep it under another name, or use --force to replace it");
 }
 
-void PartFile::refuse_busy_part() const {
+// The process that holds the lock may remove the file and make the next one before it unlocks; a lock on a
+// file that no longer has this name came too late.
+void PartFile::remove_stale_part() const {
+  if (!replace_) refuse_worthy_part();  // it may be another by now
   const Descriptor stale(part_, O_RDWR);
-  if (stale.id() >= 0 && (try_lock(stale.id()) == FileLock::kBusy || !same_file(stale.id(), part_)))
+  if (stale.id() < 0) fail_to("replace", part_.string(), errno);
+  if (try_lock(stale.id()) == FileLock::kBusy || !same_file(stale.id(), part_))
     throw FileError(part_.string() + ": another capture is writing to it; name another file");
+  if (::unlink(part_.c_str()) != 0) fail_to("replace", part_.string(), errno);
 }
 
 hdf5::File PartFile::create() const {
-  refuse_busy_part();
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::symlink_status(part_, error))) remove_stale_part();
   return hdf5::File::create(unsettled_, part_);
 }
 
-// Where there was none, or one that may go, there may be another by now.
 void PartFile::settle() {
   sync_path(unsettled_);
-  std::error_code error;
-  if (!replace_ && worthless_part_ && std::filesystem::exists(part_, error)) refuse_worthy_part();
-  refuse_busy_part();
-  NewFile file{unsettled_, part_, replace_ || worthless_part_};
+  NewFile file{unsettled_, part_};
   give_names({&file, 1});
   unsettled_.clear();
 }

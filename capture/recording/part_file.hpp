@@ -16,10 +16,11 @@ class PartFile {
   // moments, or was a replay, which can be made again.
   PartFile(const std::filesystem::path& out, bool replace);
 
-  // A new file, locked against other writers, that is called OUT.part once `settle` is called: when its
-  // content is such that a process which is killed from then on leaves something that can be read.
+  // A new file, locked against other writers, under a name of this process's own. A stale OUT.part is removed
+  // if it may be replaced and nobody writes to it.
   hdf5::File create() const;
-  // Durably. A stale OUT.part is replaced if that is allowed and nobody writes to it.
+  // Calls it OUT.part, durably: its content is such that a process which is killed from now on leaves
+  // something that can be read. What has that name by then is left as it is.
   void settle();
 
   // Gives the closed OUT.part the name OUT, durably, and without replacing a file that has appeared meanwhile
@@ -34,13 +35,12 @@ class PartFile {
 
  private:
   void refuse_worthy_part() const;
-  void refuse_busy_part() const;
+  void remove_stale_part() const;
 
   std::filesystem::path out_;
   std::filesystem::path part_;
   std::filesystem::path unsettled_;  // what it is called until then; empty afterwards
   bool replace_ = false;
-  bool worthless_part_ = false;  // there is one that may go
 };
 
 // Assigns disk blocks to the whole file, which reads as zeros wherever nothing was written: a disk that is

@@ -192,8 +192,8 @@ std::shared_ptr<Recording> open_recording(const std::string& path, const OpenPro
 
 // Writes a recording while it happens, from one I/O thread of its own, by the `.part` protocol: all metadata
 // before the first block, raw data and then the counter per block, each fsynced, a rename at the end. A call
-// returns when what was handed in before it is on the disk: a kill loses at most the block in flight.
-//   path: the recording's final place; `path` + ".part" is what is written to
+// returns when what was handed in before it is on the disk: a kill loses at most what is in flight.
+//   path: the recording's final place; `path` + ".part" is what is written to once it can be read
 //   replace: whether an existing file may be replaced: by the rename at the end, and only by a whole
 //   recording, what was cut short stays in the `.part`; otherwise throws FileError if `path` exists, and from
 //   any call once writing has failed (a full disk, say): what was committed by then stays readable in the

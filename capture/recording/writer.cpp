@@ -244,7 +244,7 @@ void RecordingWriter::routing(std::shared_ptr<const RoutingRecord> record) {
 }
 
 // Waits until what was pushed before is on the disk: a kill then loses no more than the block that is in
-// hand, and memory holds no more than that block and the one being computed.
+// hand and what is being computed, and memory holds no more.
 void RecordingWriter::push(Item item) {
   std::unique_lock lock(mutex_);
   if (!file_) throw InvalidInput("recording: not begun, or ended already");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <optional>
 #include <string>
@@ -20,11 +21,20 @@ namespace {
 using nlohmann::json;
 using sentencepiece::SentencePieceProcessor;
 
+// Of some damage the library has a status, of other an exception of one of its parts.
 void load_model(SentencePieceProcessor& model, std::string_view bytes, const std::filesystem::path& path) {
-  const auto status = model.LoadFromSerializedProto({bytes.data(), bytes.size()});
-  if (!status.ok())
-    throw FileError(fmt::format("{}: found {}, expected a model of SentencePiece", path.string(),
-                                shown(status.message())));
+  const auto refuse = [&](std::string_view found) {
+    throw FileError(
+        fmt::format("{}: found {}, expected a model of SentencePiece", path.string(), shown(found)));
+  };
+  try {
+    const auto status = model.LoadFromSerializedProto({bytes.data(), bytes.size()});
+    if (!status.ok()) refuse(status.message());
+  } catch (const FileError&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse(error.what());
+  }
 }
 
 // A number in the encoding of protocol buffers: seven bits a byte, the lowest first.

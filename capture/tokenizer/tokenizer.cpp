@@ -279,7 +279,7 @@ std::vector<std::int32_t> ids_from_json(const nlohmann::json& array, const std::
                                         std::int64_t largest) {
   if (!array.is_array())
     throw FileError(fmt::format("{}: found {}, expected a JSON array of token ids, such as [1, 80, 147]",
-                                where, array.is_discarded() ? "a text that is none" : shown_value(array)));
+                                where, array.is_discarded() ? "no JSON" : shown_value(array)));
   std::vector<std::int32_t> ids;
   ids.reserve(array.size());
   for (const nlohmann::json& entry : array) {

@@ -183,7 +183,7 @@ TEST(Cli, TakesIdsAsTheyAreOrFromAFile) {
   EXPECT_EQ(refusal("[5, 80]"), "");
   EXPECT_THAT(refusal("[5, -1]"), HasSubstr("--prompt-ids: entry 1 is -1"));
   EXPECT_THAT(refusal("[5, 80"),
-              HasSubstr("--prompt-ids: found a text that is none, expected a JSON array of token ids"));
+              HasSubstr("--prompt-ids: found no JSON, expected a JSON array of token ids"));
   EXPECT_THAT(refusal("absent.json"), HasSubstr("absent.json"));
 }
 

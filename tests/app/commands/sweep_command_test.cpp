@@ -325,7 +325,8 @@ TEST_F(SubmitCommand, FollowsTheUsersTemplate) {
   ASSERT_EQ(plan().status, 0);
   EXPECT_THAT(submit({"--dry-run", "--tasks", "2"}).out, HasSubstr("# mine")) << "planning anew leaves it";
   std::ofstream(own) << "#!/bin/sh\n# {partition} {other} {\n";
-  EXPECT_THAT(submit({"--dry-run", "--partition", "{name}"}).out, HasSubstr("# {name} {other} {\n"));
+  EXPECT_THAT(submit({"--dry-run", "--partition", "{folder}{account}"}).out,
+              HasSubstr("# {folder}{account} {other} {\n"));
   std::ofstream(own) << "no script\n";
   EXPECT_THAT(submit().err, AllOf(HasSubstr("sbatch.template"), HasSubstr("#!")));
 }

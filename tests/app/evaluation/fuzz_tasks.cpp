@@ -131,7 +131,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return match(rest);
       case 'i':
         model().tokenizer()->decode(
-            tokenizer::ids_from_json(parse_json(rest, 1), "ids", model().tokenizer()->vocab_size() - 1));
+            tokenizer::ids_from_json(parse_json(rest), "ids", model().tokenizer()->vocab_size() - 1));
         return;
       case 'p': {
         const auto prompts = results::read_prompts(test::MemoryFile(rest).path(), model().config(),

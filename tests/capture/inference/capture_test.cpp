@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -257,27 +258,31 @@ TEST_P(Capture, SaysInWhichLayerANumberIsNotFinite) {
   EXPECT_EQ(sink_.calls.back(), "end early");
 }
 
-// Where nobody records, a device says so later: no less, and before what comes of it.
-TEST_P(Capture, SaysInWhichLayerWithoutASink) {
+// A device says so later, whether anybody records or not: no less, and before what comes of it.
+TEST_P(Capture, SaysInWhichLayerWhateverCameOfIt) {
   folder_.tensors["model.layers.1.self_attn.k_proj.weight"].bytes.replace(0, 4, "\xFF\xFF\xFF\x7F", 4);
   load();
-  for (const char* policy : {"none", "keydiff", "snapkv"})
+  const std::array<recording::RecordSink*, 1> one{&sink_};
+  for (const std::string policy :
+       {"none", "keydiff", "snapkv", "leverage", "random", "keydiff:split=pyramid"})
     for (const Schedule schedule : {Schedule::kBlock, Schedule::kLayer})
-      for (const std::int64_t block : {4, 1000}) {
-        options_.policies = test::policies({policy});
-        options_.budget = 3;
-        options_.schedule = schedule;
-        options_.block_size = block;
-        CaptureControl control;
-        try {
-          run_capture(*model_, options_, {}, control);
-          FAIL() << "NaN went through";
-        } catch (const InvalidInput& error) {
-          EXPECT_THAT(error.what(), ::testing::AllOf(HasSubstr("layer 1, tokens from 0"), HasSubstr("keys"),
-                                                     HasSubstr("NaN")))
-              << policy << ", blocks of " << block;
+      for (const std::int64_t block : {1, 4, 1000})
+        for (const bool recorded : {false, true}) {
+          options_.policies = test::policies({policy});
+          options_.budget = 3;
+          options_.schedule = schedule;
+          options_.block_size = block;
+          const auto sinks = std::span(one).first(recorded ? 1 : 0);
+          CaptureControl control;
+          try {
+            run_capture(*model_, options_, sinks, control);
+            FAIL() << "NaN went through";
+          } catch (const InvalidInput& error) {
+            EXPECT_THAT(error.what(), ::testing::AllOf(HasSubstr("layer 1, tokens from 0"), HasSubstr("keys"),
+                                                       HasSubstr("NaN")))
+                << policy << ", blocks of " << block << (recorded ? ", recorded" : "");
+          }
         }
-      }
 }
 
 // The last layer's MLP is seen by no attention.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -235,6 +236,7 @@ class CutShort : public ::testing::Test {
   // Cancels once `n` blocks of a layer have been through.
   std::shared_ptr<recording::Recording> capture(int n) {
     const std::string path = (scratch_.path() / fmt::format("cut{}.h5", n)).string();
+    std::filesystem::remove(path);
     const auto writer = recording::make_recording_writer(path, false);
     CaptureControl control;
     int seen = 0;
@@ -289,6 +291,16 @@ TEST_F(CutShort, KeepsEveryBlockWhereverItStops) {
     EXPECT_EQ(static_cast<int>(info->layers.size()), n_complete) << n;
     EXPECT_EQ(info->runs[0].blocks_done, std::min(n, 5)) << n;
     EXPECT_EQ(info->runs[1].blocks_done, std::clamp(n - 5, 0, 5)) << n;
+  }
+}
+
+// A device is a block ahead of what the host has seen of it.
+TEST_F(CutShort, KeepsWhatADeviceHadBegun) {
+  model_ = Model::load(folder_.save(), test::model_options(Arithmetic::kAten));
+  for (const int n : {1, 4, 5, 6, 8}) {
+    const auto runs = capture(n)->info()->runs;
+    const auto n_blocks = runs[0].blocks_done + runs[1].blocks_done;
+    EXPECT_EQ(n_blocks, n % 5 == 0 ? n : n + 1) << n;
   }
 }
 

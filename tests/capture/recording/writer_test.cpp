@@ -121,6 +121,32 @@ TEST_F(Writer, APartHasItsNameWhenItCanBeRead) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
+// What has its name by then is somebody's: another capture's, say.
+TEST_F(Writer, APartThatAppearsMeanwhileIsLeft) {
+  for (const bool replace : {false, true}) {
+    PartFile place(out_, replace);
+    place.create().close();
+    write_text(part(), "precious");
+    EXPECT_THAT(message_of([&] { place.settle(); }), HasSubstr("out.h5.part: has appeared"));
+    place.remove();
+    EXPECT_EQ(read_file(part()), "precious");
+    std::filesystem::remove(part());
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+  }
+}
+
+TEST_F(Writer, ReplacesNoFolderAndNoPartThatIsBeingWritten) {
+  std::filesystem::create_directory(part());
+  EXPECT_THAT(message_of([&] { PartFile(out_, true).create(); }), HasSubstr("out.h5.part"));
+  EXPECT_TRUE(std::filesystem::is_directory(part()));
+  std::filesystem::remove(part());
+  PartFile place(out_, false);
+  const hdf5::File file = place.create();
+  place.settle();
+  EXPECT_THAT(message_of([&] { PartFile(out_, true).create(); }), HasSubstr("is writing to it"));
+  EXPECT_TRUE(std::filesystem::exists(part()));
+}
+
 TEST_F(Writer, ReplacesOnlyAtTheEnd) {
   write_text(out_, "precious");
   write_text(part(), "stale");
