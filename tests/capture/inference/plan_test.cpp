@@ -9,6 +9,7 @@
 
 #include "base/errors.hpp"
 #include "base/json.hpp"
+#include "capture/inference/budget_split.hpp"
 #include "tests/support/captured.hpp"
 #include "tests/support/random_model.hpp"
 
@@ -219,6 +220,34 @@ TEST_F(Plan, RefusesOptionsThatCannotBe) {
   EXPECT_THAT(complaint(), AllOf(HasSubstr("usage: "), HasSubstr("nonsense")));
   options_.policies.clear();
   EXPECT_THAT(complaint(), HasSubstr("usage: "));
+}
+
+// Two layers of two KV heads.
+TEST_F(Plan, TakesANumberForEveryHead) {
+  const auto numbers = [&](const std::string& json, HeadNumbers kind) {
+    return head_numbers(json, "file", model_->config(), kind);
+  };
+  EXPECT_THAT(numbers("[3, [1, 2147483648]]", HeadNumbers::kRows), ElementsAre(3, 3, 1, 2147483648.0));
+  EXPECT_THAT(numbers("[0.5, [1, 2.5e10]]", HeadNumbers::kWeights), ElementsAre(0.5, 0.5, 1, 2.5e10));
+  const auto refusal = [&](const std::string& json, HeadNumbers kind) -> std::string {
+    try {
+      numbers(json, kind);
+      return "";
+    } catch (const FileError& error) {
+      return error.what();
+    }
+  };
+  for (const char* entry : {"0", "-1", "2147483649", "1.5", "1.0", "\"1\"", "null", "{}", "true"}) {
+    const std::string alone = std::string("[1, ") + entry + "]";
+    EXPECT_THAT(refusal(alone, HeadNumbers::kRows),
+                AllOf(HasSubstr("file: entry 1 is"), HasSubstr("from 1")));
+    EXPECT_THAT(refusal(std::string("[[1, ") + entry + "], 1]", HeadNumbers::kRows), HasSubstr("entry 0 is"));
+  }
+  for (const char* entry : {"0", "-0.5", "\"1\"", "null", "false"})
+    EXPECT_THAT(refusal(std::string("[1, ") + entry + "]", HeadNumbers::kWeights), HasSubstr("above 0"));
+  EXPECT_THAT(refusal("[1]", HeadNumbers::kRows), HasSubstr("a list of 1, expected 2 entries"));
+  EXPECT_THAT(refusal("[1, [1]]", HeadNumbers::kRows), HasSubstr("entry 1 is a list of 1, expected 2"));
+  EXPECT_THAT(refusal("[1, [[1], 1]]", HeadNumbers::kWeights), HasSubstr("a JSON array of weights"));
 }
 
 TEST_F(Plan, TakesTheLargestNumbersThereAre) {
