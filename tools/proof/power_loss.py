@@ -36,7 +36,6 @@ class Inode:
     durable: bytes = b""
     since: list[tuple[int, bytes | None]] = dataclasses.field(default_factory=list)
     size: int = 0
-    begun: bool = False  # synced at least once
 
     def write(self, at: int, held: bytes) -> None:
         self.since.append((at, held))
@@ -47,7 +46,7 @@ class Inode:
         self.size = size
 
     def sync(self) -> None:
-        self.durable, self.since, self.begun = self.content(None), [], True
+        self.durable, self.since = self.content(None), []
 
     def content(self, draw: random.Random | None, share: float = 1) -> bytes:
         """With a draw, each change since the last sync survives with a chance, and of a write perhaps some sectors."""
@@ -266,10 +265,7 @@ def lose_power(bench: Bench, judge: Judge, table: Table, asked: argparse.Namespa
         found.pop(".", None)
         lay_out(bench, found)
         wrong = counted_blocks_are_sound(bench, judge, whole)
-        unsafe = [part for part, inode in at.names.items() if inode and part.endswith(".h5.part")
-                  and not (at.durable.get(part) is inode and inode.begun)]
-        wrong += [what for what in judge.complaints(Ran(-signal.SIGKILL, ""), True)
-                  if not (unsafe and what.endswith("of a killed run cannot be read"))]
+        wrong += judge.complaints(Ran(-signal.SIGKILL, ""), True)
         table.add("power", name, wrong, f"{kind} of what was not synced survives after call {number}: "
                   f"{calls[number][0]}({readable(calls[number][1])[:150]}")
 
