@@ -92,7 +92,13 @@ LayerRun& PolicyRun::layer(int index) {
 }
 
 void PolicyRun::finish_records(int index) {
-  if (index >= 0) layers_[index]->finish_records();
+  if (index < 0) return;
+  try {
+    layers_[index]->finish_records();
+  } catch (const InvalidInput&) {
+    check_before(index);
+    throw;
+  }
 }
 
 void PolicyRun::check_before(int index) {
@@ -402,7 +408,12 @@ void run_layer(const CaptureContext& context, PolicyRun& run, int index, const L
   // Whoever waits, or ends here, has what was computed.
   const auto before_block = [&] {
     if (context.holds_up()) run.layer(index).finish_records();
-    context.before_block({});
+    try {
+      context.before_block({});
+    } catch (const Cancelled&) {
+      run.layer(index).finish_records();
+      throw;
+    }
   };
   for (std::int64_t first = 0; first < n_prompt; first += chunk) {
     at::Tensor rows = hidden.narrow(0, first, std::min(chunk, n_prompt - first));

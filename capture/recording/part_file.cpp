@@ -79,26 +79,28 @@ void PartFile::refuse_worthy_part() const {
 
 // The process that holds the lock may remove the file and make the next one before it unlocks; a lock on a
 // file that no longer has this name came too late.
-void PartFile::remove_stale_part() const {
+void PartFile::lock_stale_part() {
   if (!replace_) refuse_worthy_part();  // it may be another by now
-  const Descriptor stale(part_, O_RDWR);
-  if (stale.id() < 0) fail_to("replace", part_.string(), errno);
-  if (try_lock(stale.id()) == FileLock::kBusy || !same_file(stale.id(), part_))
+  stale_ = std::make_unique<Descriptor>(part_, O_RDWR);
+  if (stale_->id() < 0) fail_to("replace", part_.string(), errno);
+  if (try_lock(stale_->id()) == FileLock::kBusy || !same_file(stale_->id(), part_))
     throw FileError(part_.string() + ": another capture is writing to it; name another file");
-  if (::unlink(part_.c_str()) != 0) fail_to("replace", part_.string(), errno);
 }
 
-hdf5::File PartFile::create() const {
+hdf5::File PartFile::create() {
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(part_, error))) remove_stale_part();
+  if (std::filesystem::exists(std::filesystem::symlink_status(part_, error))) lock_stale_part();
   return hdf5::File::create(unsettled_, part_);
 }
 
 void PartFile::settle() {
   sync_path(unsettled_);
+  if (stale_ != nullptr && same_file(stale_->id(), part_) && ::unlink(part_.c_str()) != 0)
+    fail_to("replace", part_.string(), errno);
   NewFile file{unsettled_, part_};
   give_names({&file, 1});
   unsettled_.clear();
+  stale_.reset();
 }
 
 void PartFile::publish() const {

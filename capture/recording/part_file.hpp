@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 
+#include "base/files.hpp"
 #include "capture/recording/hdf5.hpp"
 
 namespace keyscope::recording {
@@ -16,11 +18,11 @@ class PartFile {
   // moments, or was a replay, which can be made again.
   PartFile(const std::filesystem::path& out, bool replace);
 
-  // A new file, locked against other writers, under a name of this process's own. A stale OUT.part is removed
-  // if it may be replaced and nobody writes to it.
-  hdf5::File create() const;
+  // A new file, locked against other writers, under a name of this process's own. A stale OUT.part, which may
+  // be replaced and which nobody writes to, is locked until it makes room for it.
+  hdf5::File create();
   // Calls it OUT.part, durably: its content is such that a process which is killed from now on leaves
-  // something that can be read. What has that name by then is left as it is.
+  // something that can be read. What else has that name by then is left as it is.
   void settle();
 
   // Gives the closed OUT.part the name OUT, durably, and without replacing a file that has appeared meanwhile
@@ -35,11 +37,12 @@ class PartFile {
 
  private:
   void refuse_worthy_part() const;
-  void remove_stale_part() const;
+  void lock_stale_part();
 
   std::filesystem::path out_;
   std::filesystem::path part_;
-  std::filesystem::path unsettled_;  // what it is called until then; empty afterwards
+  std::filesystem::path unsettled_;    // what it is called until then; empty afterwards
+  std::unique_ptr<Descriptor> stale_;  // the part that makes room
   bool replace_ = false;
 };
 

@@ -285,6 +285,22 @@ TEST_P(Capture, SaysInWhichLayerWhateverCameOfIt) {
         }
 }
 
+TEST_P(Capture, SaysInWhichLayerWhereOnlyLaterOnesAreRecorded) {
+  folder_.tensors["model.layers.0.self_attn.k_proj.weight"].bytes.replace(0, 4, "\xFF\xFF\xFF\x7F", 4);
+  load();
+  options_.policies = test::policies({"none"});
+  options_.layers = {1};
+  for (const Schedule schedule : {Schedule::kBlock, Schedule::kLayer}) {
+    options_.schedule = schedule;
+    try {
+      run();
+      FAIL() << "NaN went through";
+    } catch (const InvalidInput& error) {
+      EXPECT_THAT(error.what(), HasSubstr("layer 0, tokens from 0"));
+    }
+  }
+}
+
 // The last layer's MLP is seen by no attention.
 TEST_P(Capture, SaysThatTheLogitsAreNotFinite) {
   folder_.tensors["model.layers.1.mlp.down_proj.weight"].bytes.replace(0, 4, "\xFF\xFF\xFF\x7F", 4);

@@ -121,6 +121,23 @@ TEST_F(Writer, APartHasItsNameWhenItCanBeRead) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
+// Until the new one can be read, the old one is all there is.
+TEST_F(Writer, AForcedPartReplacesTheOldOneAtTheEnd) {
+  write_text(part(), "stale");
+  {
+    PartFile place(out_, true);
+    place.create().close();
+    EXPECT_EQ(read_file(part()), "stale");
+    EXPECT_THAT(message_of([&] { PartFile(out_, true).create(); }), HasSubstr("is writing to it"));
+    place.remove();  // as after a full disk
+  }
+  EXPECT_EQ(read_file(part()), "stale");
+  PartFile place(out_, true);
+  place.create().close();
+  place.settle();
+  EXPECT_NE(read_file(part()), "stale");
+}
+
 // What has its name by then is somebody's: another capture's, say.
 TEST_F(Writer, APartThatAppearsMeanwhileIsLeft) {
   for (const bool replace : {false, true}) {
