@@ -386,7 +386,7 @@ TextInput::TextInput(const std::string& path) {
 }
 
 std::string TextInput::read_all() {
-  const std::string text = read_to_end(stream(), name_);
+  std::string text = read_to_end(stream(), name_);
   require_utf8(text, name_);
   return text;
 }
