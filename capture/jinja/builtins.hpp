@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "capture/jinja/value.hpp"
 
 namespace keyscope::jinja {
@@ -62,6 +64,12 @@ Value format_percent(Heap& heap, const Value& format, const Value& arguments);
 Value format_braces(Heap& heap, std::string_view format, const Arguments& arguments);
 // The filter `tojson` as Transformers defines it: json.dumps, non-ASCII as it is.
 Value to_json(Heap& heap, const Value& value, const Arguments& arguments);
+
+// A variable as it is given.
+//   throws Failure on an integer of more than 64 bits
+Value from_json(Heap& heap, const nlohmann::ordered_json& json);
+// About as many bytes as it takes then.
+std::size_t json_bytes(const nlohmann::ordered_json& json);
 
 // Its text, markup characters as entities, marked safe; one that is marked stays what it is.
 Value escape(Heap& heap, const Value& value);

@@ -1,9 +1,10 @@
-// JSON as Python's json.dumps writes it.
+// JSON as Python's json.dumps writes it, and as variables come in it.
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "capture/jinja/builtins.hpp"
@@ -152,6 +153,33 @@ class JsonText {
 
 Value to_json(Heap& heap, const Value& value, const Arguments& arguments) {
   return heap.string(JsonText(heap, arguments).write(value));
+}
+
+Value from_json(Heap& heap, const nlohmann::ordered_json& json) {
+  if (json.is_string()) return heap.string(json.get<std::string>());
+  if (json.is_boolean()) return Value::of(json.get<bool>());
+  if (json.is_number_float()) return Value::of(json.get<double>());
+  if (json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX)
+    throw Failure("an integer of more than 64 bits");
+  if (json.is_number()) return Value::of(json.get<std::int64_t>());
+  if (json.is_array()) {
+    std::vector<Value> items;
+    for (const auto& item : json) items.push_back(from_json(heap, item));
+    return heap.list(std::move(items));
+  }
+  if (!json.is_object()) return Value::none();
+  const Value dict = heap.dict();
+  for (const auto& [key, value] : json.items())
+    set(heap, *dict.dict, heap.string(key), from_json(heap, value));
+  return dict;
+}
+
+std::size_t json_bytes(const nlohmann::ordered_json& json) {
+  if (json.is_string()) return sizeof(String) + json.get_ref<const std::string&>().size();
+  std::size_t size = sizeof(Value);
+  if (json.is_structured())
+    for (const auto& [key, value] : json.items()) size += sizeof(String) + key.size() + json_bytes(value);
+  return size;
 }
 
 }  // namespace keyscope::jinja

@@ -42,25 +42,6 @@ struct Scope {
   }
 };
 
-Value from_json(Heap& heap, const nlohmann::ordered_json& json) {
-  if (json.is_string()) return heap.string(json.get<std::string>());
-  if (json.is_boolean()) return Value::of(json.get<bool>());
-  if (json.is_number_float()) return Value::of(json.get<double>());
-  if (json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX)
-    throw Failure("an integer of more than 64 bits");
-  if (json.is_number()) return Value::of(json.get<std::int64_t>());
-  if (json.is_array()) {
-    std::vector<Value> items;
-    for (const auto& item : json) items.push_back(from_json(heap, item));
-    return heap.list(std::move(items));
-  }
-  if (!json.is_object()) return Value::none();
-  const Value dict = heap.dict();
-  for (const auto& [key, value] : json.items())
-    set(heap, *dict.dict, heap.string(key), from_json(heap, value));
-  return dict;
-}
-
 class Interpreter {
  public:
   Interpreter(Heap& heap, const std::tm& now) : heap_(heap), now_(now) {}
@@ -519,14 +500,6 @@ class Interpreter {
   int line_ = 1, n_nested_ = 0;
 };
 
-std::size_t size_of(const nlohmann::ordered_json& json) {
-  if (json.is_string()) return sizeof(String) + json.get_ref<const std::string&>().size();
-  std::size_t size = sizeof(Value);
-  if (json.is_structured())
-    for (const auto& [key, value] : json.items()) size += sizeof(String) + key.size() + size_of(value);
-  return size;
-}
-
 }  // namespace
 
 Template::Template(std::string_view source) : body_(parse(source)) {}
@@ -536,8 +509,8 @@ Template::~Template() = default;
 
 std::string Template::render(const nlohmann::ordered_json& variables, const std::tm& now,
                              const Limits& limits) const {
-  Heap heap(limits.steps,
-            limits.bytes + limits.bytes_a_byte_of_variables * static_cast<std::int64_t>(size_of(variables)));
+  Heap heap(limits.steps, limits.bytes + limits.bytes_a_byte_of_variables *
+                                             static_cast<std::int64_t>(json_bytes(variables)));
   Interpreter interpreter(heap, now);
   try {
     return interpreter.run(*body_, variables);
