@@ -51,7 +51,7 @@ class CaptureControl {
   //   throws Cancelled after `cancel`
   void wait_for_turn(std::optional<std::int64_t> first = {});
   void check_cancelled() const;  // throws Cancelled after `cancel`
-  bool holds_up() const;         // whether wait_for_turn may wait now, or throw
+  bool holds_up() const;         // whether wait_for_turn may wait now
 
   // Called on the inference thread; may be empty.
   std::function<void(const CaptureProgress&)> on_progress;

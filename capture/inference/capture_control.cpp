@@ -66,7 +66,7 @@ void CaptureControl::check_cancelled() const {
 
 bool CaptureControl::holds_up() const {
   std::lock_guard lock(mutex_);
-  return paused_ || cancelled_ || interval_.count() > 0;
+  return paused_ || interval_.count() > 0;
 }
 
 void CaptureControl::wait_for_turn(std::optional<std::int64_t> first) {

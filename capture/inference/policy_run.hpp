@@ -24,7 +24,7 @@ struct CaptureContext {
   // Waits while paused; throws when cancelled.
   //   first: the position of the block's first token; empty where one layer's blocks are taken by themselves
   std::function<void(std::optional<std::int64_t> first)> before_block;
-  std::function<bool()> holds_up;  // whether before_block may do either now
+  std::function<bool()> holds_up;  // whether before_block may wait now
   std::function<void(int run, std::int64_t block, std::int64_t n_tokens, int n_layers)> after_block;
 };
 
