@@ -30,6 +30,22 @@ std::vector<analysis::PolicySpec> policies(const std::vector<std::string>& texts
   return specs;
 }
 
+std::vector<analysis::PolicySpec> every_policy() {
+  std::vector<analysis::PolicySpec> specs;
+  for (const auto& entry : analysis::registered_policies())
+    if (entry.required.empty()) specs.push_back(analysis::parse_policy(entry.name));
+  for (const char* text :
+       {"h2o:normalize=1,recent=0.5", "tova:heads=all", "keydiff:recent=0.2", "l2norm:skip=1",
+        "snapkv:window=3,kernel=3,recent=2", "snapkv:window=5,kernel=1,recent=0",
+        "keydiff:protect=sinks:2+recent:0.2", "h2o:protect=boundaries:0.5,granularity=layer",
+        "keydiff:granularity=page:4", "snapkv:window=3,recent=2,granularity=model", "keydiff:split=adakv",
+        "tova:protect=sinks:2,split=pyramid", "dropkv:protect=recent:3,split=adakv", "keydiff:critical=on",
+        "snapkv:window=3,recent=2,critical=shift,granularity=model", "keydiff:split=cake",
+        "snapkv:window=3,recent=2,protect=sinks:1,split=cake"})
+    specs.push_back(analysis::parse_policy(text));
+  return specs;
+}
+
 const capture::Model& tiny_model() {
   static const auto model = [] {
     const RandomModel random;

@@ -27,6 +27,9 @@ std::vector<std::int32_t> random_ids(std::int64_t n, std::int64_t vocab_size, un
 // Every policy by its text, such as "keydiff:recent=0.1".
 std::vector<analysis::PolicySpec> policies(const std::vector<std::string>& texts);
 
+// All policies of the registry that need no file, and options that read more than the plain ones do.
+std::vector<analysis::PolicySpec> every_policy();
+
 // A tiny model of random weights: 2 layers, 4 query and 2 KV heads of 8, 50 ids.
 const capture::Model& tiny_model();
 

@@ -30,23 +30,6 @@ namespace {
 using ::testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
 
-// All policies of the registry, and options that read more than the plain ones do.
-std::vector<analysis::PolicySpec> every_policy() {
-  std::vector<analysis::PolicySpec> specs;
-  for (const auto& entry : analysis::registered_policies())
-    if (entry.required.empty()) specs.push_back(analysis::parse_policy(entry.name));
-  for (const char* text :
-       {"h2o:normalize=1,recent=0.5", "tova:heads=all", "keydiff:recent=0.2", "l2norm:skip=1",
-        "snapkv:window=3,kernel=3,recent=2", "snapkv:window=5,kernel=1,recent=0",
-        "keydiff:protect=sinks:2+recent:0.2", "h2o:protect=boundaries:0.5,granularity=layer",
-        "keydiff:granularity=page:4", "snapkv:window=3,recent=2,granularity=model", "keydiff:split=adakv",
-        "tova:protect=sinks:2,split=pyramid", "dropkv:protect=recent:3,split=adakv", "keydiff:critical=on",
-        "snapkv:window=3,recent=2,critical=shift,granularity=model", "keydiff:split=cake",
-        "snapkv:window=3,recent=2,protect=sinks:1,split=cake"})
-    specs.push_back(analysis::parse_policy(text));
-  return specs;
-}
-
 // Of what files say of heads, in a model of two layers with two KV heads of eight channels.
 std::vector<analysis::PolicySpec> policies_of_files() {
   const std::string streams = test::inference_golden("tiny_llama.streams.json").string();
@@ -58,7 +41,7 @@ std::vector<analysis::PolicySpec> policies_of_files() {
 
 // Those that leave every layer its own rows, as layers with sliding windows have them.
 std::vector<analysis::PolicySpec> every_policy_of_layers() {
-  auto specs = every_policy();
+  auto specs = test::every_policy();
   std::erase_if(specs, [](const analysis::PolicySpec& spec) {
     return analysis::read_slots(spec).granularity == analysis::Slots::Granularity::kModel;
   });
@@ -136,7 +119,7 @@ std::vector<Ids> kindred_prompts() {
 TEST_P(Completions, EveryPolicyGivesEveryPromptWhatItGetsAlone) {
   const auto prompts = kindred_prompts();
   std::vector<CompletionRequest> requests;
-  auto policies = every_policy();
+  auto policies = test::every_policy();
   std::ranges::copy(policies_of_files(), std::back_inserter(policies));
   for (const auto& policy : policies)
     for (const Ids& ids : prompts)
@@ -298,7 +281,7 @@ double recorded_score_after(const Model& model, CaptureOptions options, std::int
 TEST_P(Completions, PoliciesThatShareABlockHaveTheBitsOfACaptureOfTheirOwn) {
   const Ids ids = test::random_ids(49, 50);
   std::vector<CompletionRequest> requests;
-  for (const auto& policy : every_policy())
+  for (const auto& policy : test::every_policy())
     for (const std::int64_t budget : {5, 20}) {
       requests.push_back(request(ids, policy, budget));
       requests.back().continuation.max_new_tokens = 0;
