@@ -14,6 +14,11 @@ namespace {  // NOLINT(google-build-namespaces)
 inline constexpr int64_t kTileVectors = 2, kTileRows = kTileVectors * kLanes;
 inline constexpr int64_t kTileColumns = kRegisters == 32 ? 14 : 6;
 
+// Whether the next rows are asked for while these are multiplied, as they lie pages apart. Measured with
+// 2,048 rows, 8,192 inputs and two threads: about a tenth faster with 16 registers, and about as much slower
+// with 32.
+inline constexpr bool kAsksForRows = kRegisters == 16;
+
 // sums[column][row] += weights · rows, for the columns whose weights follow each other at kProductDepth.
 template <int64_t kColumns>
 inline void multiply_tile(const float* weights, const float* rows, int64_t depth, float* sums) {
@@ -58,6 +63,11 @@ void ask_ahead(const T* from, int64_t stride, int64_t n) {
   for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(from + kColumnsAhead * stride + i);
 }
 
+// Asks for `n` floats of the rows that come next, for the second cache.
+inline void ask_for(const float* from, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(from + i, 0, 2);
+}
+
 // The sums of all columns, [column][kTileRows], of the first kLanes rows that `sums` points to, rounded.
 template <typename T>
 void store_rows(const WideProduct& product, const float* sums, int64_t row) {
@@ -91,10 +101,16 @@ void wide_product(const WideProduct& product) {
     }
     for (int64_t panel = 0; panel < n_panels; ++panel) {
       const float* rows = product.panels + (panel * product.inner + first) * kTileRows;
+      const int64_t after = first + depth < product.inner ? first + depth : 0;
+      const float* next =
+          panel + 1 < n_panels ? rows + product.inner * kTileRows : product.panels + after * kTileRows;
       float* to = sums + panel * n_columns * kTileRows;
       int64_t c = 0;
-      for (; c + kTileColumns <= n_columns; c += kTileColumns)
+      for (; c + kTileColumns <= n_columns; c += kTileColumns) {
+        if (kAsksForRows)
+          ask_for(next + c * depth * kTileRows / n_columns, kTileColumns * depth * kTileRows / n_columns);
         multiply_tile<kTileColumns>(weights + c * kProductDepth, rows, depth, to + c * kTileRows);
+      }
       for (; c < n_columns; ++c)
         multiply_tile<1>(weights + c * kProductDepth, rows, depth, to + c * kTileRows);
     }

@@ -6,11 +6,14 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/hdf5.hpp"
 
 namespace keyscope::recording {
@@ -223,6 +226,28 @@ TEST_F(HostileFile, UnknownFiltersAreRefused) {
     H5Pclose(properties);
   });
   expect_refused(kKeys, "filter 5 is not supported");
+}
+
+// Which HDF5 itself would read past, or from nowhere.
+TEST_F(HostileFile, LessThanDeclaredInOnePieceIsRefused) {
+  change([](hid_t file) {
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_layout(properties, H5D_COMPACT);
+    const std::vector<float> values(2 * 33 * 4, 1.5F);
+    put(file, kKeys, H5T_IEEE_F32LE, {2, 33, 4}, values.data(), properties);
+    H5Pclose(properties);
+  });
+  const std::string sound = read_file(path_);
+  const std::string layout{3, 0, 32, 4};  // version 3, compact, 1056 bytes
+  const std::size_t at = sound.find(layout + std::string("\0\0\xc0\x3f", 4));
+  ASSERT_NE(at, std::string::npos);
+  for (const int stored : {0, 16, 1055}) {
+    std::string bytes = sound;
+    bytes[at + 2] = static_cast<char>(stored % 256);
+    bytes[at + 3] = static_cast<char>(stored / 256);
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+    expect_refused(kKeys, fmt::format("1056 bytes, but stores {}", stored));
+  }
 }
 
 TEST_F(HostileFile, HugeDeclaredSizesAreRefused) {
