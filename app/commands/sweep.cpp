@@ -64,8 +64,7 @@ class PlanSums {
     if (ids_.insert(*sweep::Digest::parse(cell.id)).second) seconds_ += cell.seconds;
   }
 
-  void print(const std::string& study, const sweep::SweepFolder& folder) const {
-    const sweep::DigestSet finished = folder.finished();
+  void print(const std::string& study, const sweep::DigestSet& finished) const {
     const auto n_finished =
         std::ranges::count_if(ids_, [&](const sweep::Digest& id) { return finished.contains(id); });
     say("{}: {} cells in {} batches, {} of them finished; estimated {} on one worker such as this one, {} of "
@@ -102,12 +101,13 @@ void run_plan(const SweepArguments& arguments) {
     made.program_version = KEYSCOPE_VERSION;
     return made;
   };
+  const sweep::DigestSet finished = folder.finished();  // before anything is written: it may fail
   if (arguments.dry_run)
     plan([](const sweep::Cell&) {});
   else
     folder.write(plan);
   progress.clear();
-  sums.print(study.name, folder);
+  sums.print(study.name, finished);
 }
 
 sweep::Share chosen_share(const SweepArguments& arguments) {

@@ -14,10 +14,10 @@ namespace {  // NOLINT(google-build-namespaces)
 inline constexpr int64_t kTileVectors = 2, kTileRows = kTileVectors * kLanes;
 inline constexpr int64_t kTileColumns = kRegisters == 32 ? 14 : 6;
 
-// Whether the next rows are asked for while these are multiplied, as they lie pages apart. Measured with
-// 2,048 rows, 8,192 inputs and two threads: about a tenth faster with 16 registers, and about as much slower
-// with 32.
-inline constexpr bool kAsksForRows = kRegisters == 16;
+// Whether the next rows are asked for while these are multiplied, as they lie pages apart. Of 2,048 rows and
+// 8,192 inputs it was faster with AVX2 in ten of eleven runs in turns, by a tenth, and slower with AVX-512 in
+// most.
+inline constexpr bool kAsksForRows = kLanes == 8;
 
 // sums[column][row] += weights · rows, for the columns whose weights follow each other at kProductDepth.
 template <int64_t kColumns>
@@ -55,17 +55,11 @@ void transpose_rows(const void* rows, int64_t n, int64_t width, float* to) {
   }
 }
 
-// Asks for a piece of the weights some columns on: pieces are too short for the processor to see where the
-// next one lies.
-template <typename T>
-void ask_ahead(const T* from, int64_t stride, int64_t n) {
-  constexpr int64_t kColumnsAhead = 8, kLine = 64 / static_cast<int64_t>(sizeof(T));
-  for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(from + kColumnsAhead * stride + i);
-}
-
-// Asks for `n` floats of the rows that come next, for the second cache.
-inline void ask_for(const float* from, int64_t n) {
-  for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(from + i, 0, 2);
+// Asks for the lines of n values, for the first cache (3) or the second (2).
+template <int kCache, typename T>
+void ask_for(const T* from, int64_t n) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(from + i, 0, kCache);
 }
 
 // The sums of all columns, [column][kTileRows], of the first kLanes rows that `sums` points to, rounded.
@@ -87,7 +81,8 @@ void store_rows(const WideProduct& product, const float* sums, int64_t row) {
 
 template <typename T>
 void wide_product(const WideProduct& product) {
-  const int64_t n_columns = product.last - product.first;
+  constexpr int64_t kColumnsAhead = 8;
+  const int64_t n_columns = product.last - product.first, n_tiles = n_columns / kTileColumns;
   const int64_t n_panels = (product.rows + kTileRows - 1) / kTileRows;
   float* weights = product.scratch;                   // [column][kProductDepth]
   float* sums = weights + n_columns * kProductDepth;  // [panel][column][kTileRows]
@@ -96,19 +91,22 @@ void wide_product(const WideProduct& product) {
     const int64_t left = product.inner - first, depth = left < kProductDepth ? left : kProductDepth;
     const T* from = as<T>(product.weight) + product.first * product.inner + first;
     for (int64_t c = 0; c < n_columns; ++c) {
-      ask_ahead(from + c * product.inner, product.inner, depth);
+      // Pieces are too short for the processor to see where the next one lies.
+      ask_for<3>(from + (c + kColumnsAhead) * product.inner, depth);
       to_float<T>(from + c * product.inner, weights + c * kProductDepth, depth);
     }
     for (int64_t panel = 0; panel < n_panels; ++panel) {
       const float* rows = product.panels + (panel * product.inner + first) * kTileRows;
-      const int64_t after = first + depth < product.inner ? first + depth : 0;
-      const float* next =
-          panel + 1 < n_panels ? rows + product.inner * kTileRows : product.panels + after * kTileRows;
+      // The next rows; after the last ones the first ones' next inputs; at the end it begins anew.
+      const bool last = panel + 1 == n_panels;
+      const int64_t next = !last ? first : first + depth < product.inner ? first + depth : 0;
+      const float* next_rows = product.panels + ((last ? 0 : panel + 1) * product.inner + next) * kTileRows;
+      const int64_t n_next = (depth < product.inner - next ? depth : product.inner - next) * kTileRows;
       float* to = sums + panel * n_columns * kTileRows;
       int64_t c = 0;
-      for (; c + kTileColumns <= n_columns; c += kTileColumns) {
-        if (kAsksForRows)
-          ask_for(next + c * depth * kTileRows / n_columns, kTileColumns * depth * kTileRows / n_columns);
+      for (int64_t tile = 0; tile < n_tiles; ++tile, c += kTileColumns) {
+        const int64_t asked = n_next * tile / n_tiles;
+        if (kAsksForRows) ask_for<2>(next_rows + asked, n_next * (tile + 1) / n_tiles - asked);
         multiply_tile<kTileColumns>(weights + c * kProductDepth, rows, depth, to + c * kTileRows);
       }
       for (; c < n_columns; ++c)

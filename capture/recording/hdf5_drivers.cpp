@@ -367,6 +367,18 @@ std::uint64_t chunk_bytes(hid_t properties, const Dataset& dataset, std::uint64_
   return n_elements(chunk, dataset.where());
 }
 
+// HDF5 1.10.8 reads past what there is. A contiguous dataset that nothing wrote stores nothing, and is read
+// as its fill value.
+void refuse_less_than_whole(const Dataset& dataset, H5D_layout_t layout, std::uint64_t stored,
+                            std::uint64_t element_size) {
+  Shape in_bytes = dataset.shape();
+  in_bytes.push_back(element_size);
+  const std::uint64_t whole = n_elements(in_bytes, dataset.where());
+  if (stored < whole && (layout == H5D_COMPACT || stored > 0))
+    throw FileError(fmt::format("{}: damaged: declares shape {}, {} bytes, but stores {}", dataset.where(),
+                                format_shape(dataset.shape()), whole, stored));
+}
+
 }  // namespace
 
 void refuse_foreign_storage(hid_t dataset, const std::string& where) {
@@ -406,11 +418,7 @@ void refuse_overdeclared(const Dataset& dataset, const Shape& needed, std::uint6
   if (declared > stored * (filtered ? kMostCompression : 1) + kUnstoredBytes)
     throw FileError(fmt::format("{}: declares shape {}, {} bytes, but stores {}", dataset.where(),
                                 format_shape(dataset.shape()), declared, stored));
-  // HDF5 1.10.8 reads past what there is. Only what lies in a piece of its own may not have been written yet.
-  const std::uint64_t whole = n_elements(dataset.shape(), dataset.where()) * element_size;
-  if (layout != H5D_CHUNKED && stored < whole && (layout == H5D_COMPACT || stored > 0))
-    throw FileError(fmt::format("{}: damaged: declares shape {}, {} bytes, but stores {}", dataset.where(),
-                                format_shape(dataset.shape()), whole, stored));
+  if (layout != H5D_CHUNKED) refuse_less_than_whole(dataset, layout, stored, element_size);
   if (layout == H5D_CHUNKED &&
       chunk_bytes(properties.id(), dataset, element_size) > declared + kLargestChunkBytes)
     throw FileError(dataset.where() + ": its chunks are far larger than itself");

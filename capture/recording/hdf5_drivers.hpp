@@ -42,8 +42,8 @@ void use_output_driver(hid_t file_access, OutputState& state, const std::string&
 // before anything else of a dataset: already the extent of a virtual one opens other files.
 void refuse_foreign_storage(hid_t dataset, const std::string& where);
 
-// Declared far larger than what is stored of it, or at all larger where that is in one piece, or stored in
-// more bytes than the file has.
+// Declared far larger than what is stored of it, or stored in more bytes than the file has; where it lies in
+// one piece, and was written, declared larger at all.
 //   needed: the part of its shape that counts; empty: all
 void refuse_overdeclared(const Dataset& dataset, const Shape& needed, std::uint64_t file_bytes);
 

@@ -6,15 +6,16 @@
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
-#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -26,6 +27,8 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_native.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/StorageImpl.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
@@ -51,6 +54,7 @@ Place place_of(const c10::Stream& stream) { return {stream.device_index(), strea
 
 struct SimulatedEvent {
   Clock known;
+  bool timed = false;
   std::chrono::steady_clock::time_point time;
 };
 
@@ -67,7 +71,7 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream getDefaultStream(c10::Device device) const override { return named(device, 0); }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high*/) const override {
-    return named(device, Streams::all().from_pool());
+    return named(device, Streams::all().fresh());
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
     c10::StreamId& now = current.streams.at(stream.device_index());
@@ -76,9 +80,10 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex /*device*/,
-              c10::EventFlag /*flag*/) const override {
+              c10::EventFlag flag) const override {
     if (*event == nullptr) *event = new SimulatedEvent;
     *static_cast<SimulatedEvent*>(*event) = {Streams::all().now(place_of(stream)),
+                                             flag == c10::EventFlag::BACKEND_DEFAULT,
                                              std::chrono::steady_clock::now()};
   }
   void block(void* event, const c10::Stream& stream) const override {
@@ -87,9 +92,9 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     Streams::all().wait(static_cast<SimulatedEvent*>(event)->known);
   }
-  // As far as the host has waited, for whoever can wait has to.
+  // Past only where the thread has waited for it: nobody may rely on luck.
   bool queryEvent(void* event) const override {
-    return Streams::all().known_to_host(static_cast<SimulatedEvent*>(event)->known);
+    return Streams::all().waited_for(static_cast<SimulatedEvent*>(event)->known);
   }
   void destroyEvent(void* event, c10::DeviceIndex /*device*/) const noexcept override {
     delete static_cast<SimulatedEvent*>(event);
@@ -97,6 +102,7 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   double elapsedTime(void* from, void* to, c10::DeviceIndex /*device*/) const override {
     const auto& a = *static_cast<SimulatedEvent*>(from);
     const auto& b = *static_cast<SimulatedEvent*>(to);
+    TORCH_CHECK(a.timed && b.timed, "an event without its time");
     return std::chrono::duration<double, std::milli>(b.time - a.time).count();
   }
   void synchronizeStream(const c10::Stream& stream) const override { Streams::all().wait(place_of(stream)); }
@@ -180,7 +186,7 @@ struct HostMemory {
   }
 };
 
-// What the host has computed, as the device's own: the operation that its stream is at wrote it.
+// What the host has computed, as the device's own.
 at::Tensor on_device(const at::Tensor& host, c10::DeviceIndex device) {
   auto* held = new HostMemory{host, current_place(device)};
   c10::DataPtr data(host.storage().mutable_data(), held, HostMemory::give_back, {kSimulated, device});
@@ -202,6 +208,12 @@ at::Tensor on_host(const at::Tensor& tensor) {
 
 bool is_ours(const at::Tensor& tensor) { return tensor.defined() && tensor.device().type() == kSimulated; }
 
+void become(const at::Tensor& tensor, const at::Tensor& other) {
+  auto* impl = tensor.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(other.storage());
+  impl->set_sizes_and_strides(other.sizes(), other.strides(), other.storage_offset());
+}
+
 // One operation, done by the host on tensors of one device.
 class HostCall {
  public:
@@ -214,10 +226,7 @@ class HostCall {
   void run() {
     stack_.erase(stack_.end() - std::ssize(given_), stack_.end());
     for (const c10::IValue& value : given_) stack_.push_back(for_host(value));
-    if (device_) {
-      Streams::all().begin(current_place(*device_));
-      for (std::size_t i = 0; i < given_.size(); ++i) touch(operation_.schema().arguments()[i], given_[i]);
-    }
+    if (device_) Streams::all().begin(current_place(*device_), operation_.schema().name(), touched());
     const std::vector<c10::IValue> passed(stack_.end() - std::ssize(given_), stack_.end());
     operation_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
     for (std::size_t i = 0; i < given_.size(); ++i)
@@ -232,20 +241,21 @@ class HostCall {
     return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
   }
 
-  void touch(const c10::Argument& argument, const c10::IValue& value) const {
-    const auto one = [&](const at::Tensor& tensor) {
-      if (!is_ours(tensor)) return;
-      if (is_written(argument))
-        Streams::all().write(current_place(*device_), memory_of(tensor));
-      else
-        Streams::all().read(current_place(*device_), memory_of(tensor));
-    };
-    if (value.isTensor()) one(value.toTensor());
-    if (value.isTensorList())
-      for (const at::Tensor& tensor : value.toTensorVector()) one(tensor);
-    if (value.isOptionalTensorList())
-      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
-        if (tensor) one(*tensor);
+  std::vector<Touch> touched() const {
+    std::vector<Touch> all;
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      const bool writes = is_written(operation_.schema().arguments()[i]);
+      const auto add = [&](const at::Tensor& tensor) {
+        if (is_ours(tensor)) all.push_back({memory_of(tensor), writes});
+      };
+      const c10::IValue& value = given_[i];
+      if (value.isTensor()) add(value.toTensor());
+      if (value.isTensorList()) std::ranges::for_each(value.toTensorVector(), add);
+      if (value.isOptionalTensorList())
+        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
+          if (tensor) add(*tensor);
+    }
+    return all;
   }
 
   at::Tensor for_host(const at::Tensor& tensor) {
@@ -255,10 +265,14 @@ class HostCall {
                   ": a tensor of the host among those of a device");
       return tensor;
     }
-    TORCH_CHECK(!device_ || *device_ == tensor.device().index(), operation_.schema().name(),
-                ": tensors of two devices");
-    device_ = tensor.device().index();
+    be_on(tensor.device());
     return on_host(tensor);
+  }
+
+  void be_on(at::Device device) {
+    TORCH_CHECK(!device_ || *device_ == device.index(), operation_.schema().name(),
+                ": tensors of two devices");
+    device_ = device.index();
   }
 
   c10::IValue for_host(const c10::IValue& value) {
@@ -275,7 +289,7 @@ class HostCall {
       return tensors;
     }
     if (value.isDevice() && value.toDevice().type() == kSimulated) {
-      device_ = value.toDevice().index();
+      be_on(value.toDevice());
       return c10::Device(c10::kCPU);
     }
     return value;
@@ -284,10 +298,7 @@ class HostCall {
   // What an operation has made larger.
   static void take_size(const at::Tensor& given, const at::Tensor& host) {
     if (!is_ours(given) || given.sizes() == host.sizes()) return;
-    const at::Tensor larger = on_device(host, given.device().index());
-    given.unsafeGetTensorImpl()->set_storage_keep_dtype(larger.storage());
-    given.unsafeGetTensorImpl()->set_sizes_and_strides(larger.sizes(), larger.strides(),
-                                                       larger.storage_offset());
+    become(given, on_device(host, given.device().index()));
   }
 
   c10::IValue returned(std::size_t index, const c10::IValue& value) const {
@@ -321,9 +332,7 @@ void run_on_host(const c10::OperatorHandle& operation, c10::DispatchKeySet /*key
 
 at::Tensor fresh(const at::Tensor& host, std::optional<c10::Device> device) {
   std::memset(host.storage().mutable_data(), kNaN, host.storage().nbytes());
-  const auto index = device && device->has_index() ? device->index() : current.device;
-  Streams::all().begin(current_place(index));
-  return on_device(host, index);
+  return on_device(host, device && device->has_index() ? device->index() : current.device);
 }
 
 at::Tensor make_empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
@@ -343,9 +352,8 @@ at::Tensor make_empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
 const at::Tensor& resized(const at::Tensor& tensor, at::IntArrayRef size,
                           std::optional<at::MemoryFormat> /*format*/) {
   if (tensor.sizes() == size) return tensor;
-  const at::Tensor larger = make_empty(size, tensor.scalar_type(), {}, tensor.device(), {}, {});
-  tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(larger.storage());
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(larger.sizes(), larger.strides());
+  TORCH_CHECK(tensor.numel() == 0, "only empty tensors become larger here");
+  become(tensor, make_empty(size, tensor.scalar_type(), {}, tensor.device(), {}, {}));
   return tensor;
 }
 
@@ -365,53 +373,58 @@ class LaterView {
   at::Tensor host_;
 };
 
-void touch(const Place& place, const at::Tensor& from, const at::Tensor& to) {
-  if (is_ours(from)) Streams::all().read(place, memory_of(from));
-  if (is_ours(to)) Streams::all().write(place, memory_of(to));
+std::vector<Touch> touched_by_copy(const at::Tensor& to, const at::Tensor& from) {
+  std::vector<Touch> touched;
+  if (is_ours(from)) touched.push_back({memory_of(from), false});
+  if (is_ours(to)) touched.push_back({memory_of(to), true});
+  return touched;
 }
 
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool need_not_wait) {
+  if (to.numel() == 0) return to;
+  Streams& streams = Streams::all();
   const Place place = current_place((is_ours(from) ? from : to).device().index());
   const at::Tensor& other = is_ours(from) ? to : from;
   if (need_not_wait && other.is_cpu() && PinnedMemory::all().holds(other.const_data_ptr())) {
-    Streams::all().ask(place, [there = LaterView(to), here = LaterView(from)] {
+    streams.ask(place, touched_by_copy(to, from), [there = LaterView(to), here = LaterView(from)] {
       TORCH_CHECK(there.there() && here.there(), "memory was given back before it was copied");
       there.host().copy_(here.host());
     });
-    touch(place, from, to);
     return to;
   }
   // Between devices the streams of both wait for one another; with the host, the host waits.
   const Place end = other.is_cpu() ? place : current_place(other.device().index());
-  if (end != place) Streams::all().hold_back(place, Streams::all().now(end));
-  Streams::all().begin(place);
-  touch(place, from, to);
+  if (end != place) streams.hold_back(place, streams.now(end));
+  streams.begin(place, "a copy", touched_by_copy(to, from));
   const at::Tensor there = is_ours(to) ? on_host(to) : to;
   there.copy_(is_ours(from) ? on_host(from) : from);
-  if (end != place) Streams::all().hold_back(end, Streams::all().now(place));
-  if (other.is_cpu()) Streams::all().wait(place);
+  if (end != place) streams.hold_back(end, streams.now(place));
+  if (other.is_cpu()) streams.wait(place);
   return to;
 }
 
 at::Scalar value_of(const at::Tensor& tensor) {
   const Place place = current_place(tensor.device().index());
-  Streams::all().begin(place);
-  Streams::all().read(place, memory_of(tensor));
+  Streams::all().begin(place, "a value", {{memory_of(tensor), false}});
   Streams::all().wait(place);
   return on_host(tensor).item();
 }
 
 // What CUDA has and the CPU has not.
 
-void begin(c10::DeviceIndex device, std::initializer_list<at::Tensor> read) {
-  Streams::all().begin(current_place(device));
-  for (const at::Tensor& tensor : read)
-    if (tensor.defined()) Streams::all().read(current_place(device), memory_of(tensor));
+void begin(const char* operation, c10::DeviceIndex device, std::initializer_list<at::Tensor> read) {
+  std::vector<Touch> touched;
+  for (const at::Tensor& tensor : read) {
+    if (!tensor.defined()) continue;
+    TORCH_CHECK(is_ours(tensor) && tensor.device().index() == device, operation, ": a tensor lies elsewhere");
+    touched.push_back({memory_of(tensor), false});
+  }
+  Streams::all().begin(current_place(device), operation, touched);
 }
 
 at::Tensor bmm_with_dtype(const at::Tensor& a, const at::Tensor& b, at::ScalarType dtype) {
   const auto device = a.device().index();
-  begin(device, {a, b});
+  begin("bmm.dtype", device, {a, b});
   return on_device(at::bmm(on_host(a).to(dtype), on_host(b).to(dtype)), device);
 }
 
@@ -421,7 +434,7 @@ Attention efficient_attention(const at::Tensor& queries, const at::Tensor& keys,
                               const std::optional<at::Tensor>& mask, bool /*log_sum_exp*/, double dropout,
                               bool causal, std::optional<double> scale) {
   const auto device = queries.device().index();
-  begin(device, {queries, keys, values, mask.value_or(at::Tensor())});
+  begin("attention", device, {queries, keys, values, mask.value_or(at::Tensor())});
   const std::optional<at::Tensor> of_host = mask ? std::optional(on_host(*mask)) : std::nullopt;
   const auto [mixed, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(
       on_host(queries), on_host(keys), on_host(values), dropout, causal, of_host, scale);
@@ -439,8 +452,6 @@ const std::vector<at::Device>& simulated_devices() {
   }();
   return kAll;
 }
-
-SimulatedWork simulated_work() { return Streams::all().work(); }
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, SimulatedGuard)
 

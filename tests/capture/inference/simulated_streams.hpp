@@ -1,72 +1,94 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <c10/core/Device.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/Stream.h>
 
-#include "tests/capture/inference/simulated_device.hpp"
-
 namespace keyscope::test {
+
+// What simulated devices have done.
+struct SimulatedWork {
+  std::int64_t late_copies = 0;  // made after they were asked for
+  std::set<std::string> races;   // operations that did not wait for another stream's
+};
 
 using Place = std::pair<c10::DeviceIndex, c10::StreamId>;  // a stream of a device
 using Clock = std::map<Place, std::int64_t>;  // how far each stream has come, or is known to have
 
+// A tensor's memory as an operation uses it.
+struct Touch {
+  const c10::StorageImpl* memory;
+  bool writes;
+};
+
 // The streams of simulated devices: the copies that are yet to be made, and who knows of what. An operation
-// may touch what another stream has touched only where something made it wait for that one.
+// may read what another stream has written, and write what it has read or written, only where something made
+// it wait for that: an event, or the thread that asks for it.
 class Streams {
  public:
   static Streams& all();
 
-  // An event holds what a stream knows by then, itself included.
+  // What a stream knows by now, itself included: this is an event.
   Clock now(const Place& place);
   // What `place` is asked for from now on comes after the event.
   void hold_back(const Place& place, const Clock& event);
-  // The host goes on after the event, after all that was asked of a stream, or of a device.
+  // This thread goes on after the event, or after all that was asked of a stream or of a device.
   void wait(const Clock& event);
   void wait(const Place& place) { wait(now(place)); }
   void wait(c10::DeviceIndex device);
-  bool known_to_host(const Clock& event);
+  bool waited_for(const Clock& event);  // by this thread
 
-  // The stream takes up an operation: what it was asked for before is done first.
-  void begin(const Place& place);
-  // A copy that is made when somebody waits for it.
-  void ask(const Place& place, std::function<void()> copy);
+  // The stream begins an operation: what it was asked for before, and what it was held back for, is done
+  // first.
+  void begin(const Place& place, const std::string& operation, const std::vector<Touch>& touched);
+  // A copy, which is made when somebody comes to need it.
+  void ask(const Place& place, const std::vector<Touch>& touched, std::function<void()> copy);
 
-  // What the operation that `place` is at does with somebody's memory.
-  void read(const Place& place, const c10::StorageImpl* memory);
-  void write(const Place& place, const c10::StorageImpl* memory);
-  // Memory that came back may be given to the stream that took it when it next takes some.
+  // Memory goes to the stream that asks for it. What comes back is handed out again to the same stream, at
+  // the earliest at its next allocation, which is where it is looked at.
   void take(const Place& owner, const c10::StorageImpl* memory);
   void give_back(const Place& owner, const c10::StorageImpl* memory);
 
-  c10::StreamId from_pool();
-  SimulatedWork work();
+  c10::StreamId fresh();
+
+  // Waits for everything; what was done since the last time.
+  SimulatedWork finish();
 
  private:
   struct Touched {
     Clock written, read;
   };
+  struct Late {
+    Clock known;  // what it comes after
+    std::function<void()> copy;
+  };
   struct Stream {
     Clock known;
-    std::deque<std::pair<std::int64_t, std::function<void()>>> late;  // by the stream's own time
-    Touched free;  // what was done with memory that it took and that came back
+    std::map<std::int64_t, Late> late;  // by the stream's own time
+    Touched free;                       // what was done with memory that came back
   };
 
-  void make(const Place& place, std::int64_t time);
-  void check(const Place& place, const Clock& touched, const char* what);
+  Clock& host();
+  void go_on(const Place& place);
+  void touch(const Place& place, const std::string& operation, const std::vector<Touch>& touched);
+  void make(const Clock& event);
+  void check(const Place& place, const Clock& touched, const std::string& what);
 
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;  // a copy that is made may give memory back
   std::map<Place, Stream> streams_;
-  Clock host_;
   std::map<const c10::StorageImpl*, Touched> memory_;
   c10::StreamId latest_ = 0;
+  std::int64_t epoch_ = 0;  // how often everything was waited for
   SimulatedWork work_;
 };
 

@@ -23,6 +23,7 @@
 #include "capture/model/transformer.hpp"
 #include "capture/model/weights.hpp"
 #include "tests/capture/inference/simulated_device.hpp"
+#include "tests/capture/inference/simulated_streams.hpp"
 #include "tests/support/captured.hpp"
 #include "tests/support/random_model.hpp"
 #include "tests/support/recording_comparison.hpp"
@@ -93,13 +94,14 @@ void expect_as_on_the_cpu(const std::filesystem::path& folder, DType dtype, cons
   CaptureOptions options = work.options;
   options.prompt_ids = test::random_ids(40, model->config().vocab_size);
   const auto expected = test::run_in_memory(*model, options);
-  const std::int64_t late = test::simulated_work().late_copies;
+  test::Streams::all().finish();
   const auto found = test::run_in_memory(spread, options);
   expect_same(*expected.recording, *found.recording, recording::Times::kOwn);
   for (std::size_t run = 0; run < expected.outcomes.size(); ++run)
     EXPECT_EQ(found.outcomes[run].generated, expected.outcomes[run].generated);
-  EXPECT_GT(test::simulated_work().late_copies, late);
-  EXPECT_THAT(test::simulated_work().races, ::testing::IsEmpty());
+  const test::SimulatedWork work_done = test::Streams::all().finish();
+  EXPECT_GT(work_done.late_copies, 0);
+  EXPECT_THAT(work_done.races, ::testing::IsEmpty());
 }
 
 TEST(SpreadModels, HaveAsManyLayersOnEachDevice) {
