@@ -86,6 +86,7 @@ void run_plan(const SweepArguments& arguments) {
   go_to(study);
   const auto maker = make_job_maker(0, arguments.quiet);
   PlanSums sums;
+  sweep::DigestSet finished;
   Progress progress("jobs", arguments.quiet);
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
@@ -99,9 +100,9 @@ void run_plan(const SweepArguments& arguments) {
       each(cell);
     });
     made.program_version = KEYSCOPE_VERSION;
+    finished = folder.finished();  // while the plan has no name yet: it may fail
     return made;
   };
-  const sweep::DigestSet finished = folder.finished();  // before anything is written: it may fail
   if (arguments.dry_run)
     plan([](const sweep::Cell&) {});
   else

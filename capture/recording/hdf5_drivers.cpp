@@ -418,9 +418,8 @@ void refuse_overdeclared(const Dataset& dataset, const Shape& needed, std::uint6
   if (declared > stored * (filtered ? kMostCompression : 1) + kUnstoredBytes)
     throw FileError(fmt::format("{}: declares shape {}, {} bytes, but stores {}", dataset.where(),
                                 format_shape(dataset.shape()), declared, stored));
-  if (layout != H5D_CHUNKED) refuse_less_than_whole(dataset, layout, stored, element_size);
-  if (layout == H5D_CHUNKED &&
-      chunk_bytes(properties.id(), dataset, element_size) > declared + kLargestChunkBytes)
+  if (layout != H5D_CHUNKED) return refuse_less_than_whole(dataset, layout, stored, element_size);
+  if (chunk_bytes(properties.id(), dataset, element_size) > declared + kLargestChunkBytes)
     throw FileError(dataset.where() + ": its chunks are far larger than itself");
 }
 

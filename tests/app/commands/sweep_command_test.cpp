@@ -76,6 +76,13 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
+TEST_F(SweepCommand, APlanIsNoFile) {
+  write_study(kNeedles);
+  std::ofstream(path("study")) << "mine";
+  EXPECT_THAT(plan().err, HasSubstr("found a file; expected a folder for the study"));
+  EXPECT_EQ(read_file(path("study")), "mine");
+}
+
 TEST_F(SweepCommand, GivesWhatTheCommandsGive) {
   const std::string prompts = kDemoModel + "/prompts/passages.jsonl";
   write_study(kNeedles +

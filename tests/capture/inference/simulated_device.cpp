@@ -33,8 +33,6 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
-#include "tests/capture/inference/simulated_streams.hpp"
-
 namespace keyscope::test {
 
 namespace {
@@ -361,10 +359,7 @@ const at::Tensor& resized(const at::Tensor& tensor, at::IntArrayRef size,
 class LaterView {
  public:
   explicit LaterView(const at::Tensor& tensor)
-      : storage_(tensor.storage().getWeakStorageImpl()),
-        host_(is_ours(tensor) ? on_host(tensor)
-                              : at::from_blob(tensor.mutable_data_ptr(), tensor.sizes(), tensor.strides(),
-                                              tensor.options())) {}
+      : storage_(tensor.storage().getWeakStorageImpl()), host_(on_host(tensor)) {}
   bool there() const { return !storage_.expired(); }
   const at::Tensor& host() const { return host_; }
 

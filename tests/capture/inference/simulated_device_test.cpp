@@ -19,8 +19,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/capture/inference/simulated_streams.hpp"
-
 namespace keyscope::test {
 namespace {
 

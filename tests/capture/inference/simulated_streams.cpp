@@ -1,8 +1,8 @@
-#include "tests/capture/inference/simulated_streams.hpp"
-
 #include <algorithm>
 
 #include <fmt/format.h>
+
+#include "tests/capture/inference/simulated_device.hpp"
 
 namespace keyscope::test {
 

@@ -23,7 +23,6 @@
 #include "capture/model/transformer.hpp"
 #include "capture/model/weights.hpp"
 #include "tests/capture/inference/simulated_device.hpp"
-#include "tests/capture/inference/simulated_streams.hpp"
 #include "tests/support/captured.hpp"
 #include "tests/support/random_model.hpp"
 #include "tests/support/recording_comparison.hpp"

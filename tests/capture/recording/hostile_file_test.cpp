@@ -244,8 +244,8 @@ TEST_F(HostileFile, LessThanDeclaredInOnePieceIsRefused) {
     const bool compact = layout == H5D_COMPACT;
     const std::string found =
         compact ? std::string("\3\0\x20\4\0\0\xc0\x3f", 8) : std::string("\x20\4\0\0\0\0\0\0", 8);
-    const std::size_t at = compact ? sound.find(found) + 2 : sound.find(found);
-    ASSERT_LT(at, sound.size());
+    const std::size_t place = sound.find(found), at = compact ? place + 2 : place;
+    ASSERT_NE(place, std::string::npos);
     for (const int stored : {compact ? 0 : 1, 16, 1055}) {
       std::string bytes = sound;
       bytes[at] = static_cast<char>(stored % 256);
