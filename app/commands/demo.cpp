@@ -56,6 +56,7 @@ std::vector<std::filesystem::path> write_demo_figures(const recording::Recording
   figures::NexusWriter nexus(nexus_path, {info->provenance, info->model, info->prompt}, true);
   figures::PageOptions page;
   page.replace = true;
+  const measures::MeasuredHeads heads(recording);
   std::vector<std::filesystem::path> files;
   for (const auto name : figures::figure_names()) {
     if (!figures::is_recorded(*info, name)) continue;
@@ -66,7 +67,7 @@ std::vector<std::filesystem::path> write_demo_figures(const recording::Recording
       request.query_head = head.kv_head * info->model.group_size(head.layer);
     else
       request.kv_head = head.kv_head;
-    const figures::Figure figure = figures::build_figure(recording, request);
+    const figures::Figure figure = figures::build_figure(heads, request);
     files.push_back(folder / (request.name + ".png"));
     figures::draw_to_file(figure, files.back(), page);
     nexus.add(figure);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -21,8 +20,11 @@
 #include "app/drawing/view_page.hpp"
 #include "app/figures/catalogue.hpp"
 #include "app/figures/nexus.hpp"
+#include "app/measures/measured_heads.hpp"
+#include "app/session/made_figures.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/jobs.hpp"
 #include "base/text.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -188,22 +190,25 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
   const auto info = recording->info();
   const auto requests = plan_export(*info, arguments);
 
-  std::atomic<bool> cancelled = false;
-  OnInterrupt on_interrupt([&] { cancelled = true; });
+  JobWatch watch("export");
+  OnInterrupt on_interrupt([&] { watch.cancel(); });
   Progress progress("figures", arguments.quiet);
   figures::NexusWriter writer(arguments.out, {info->provenance, info->model, info->prompt}, arguments.force);
+  // Each head that is read looks whether to go on: one figure may take minutes.
+  const session::WatchedRecording watched(*recording, {}, watch);
+  const measures::MeasuredHeads heads(watched);
   std::size_t next = 0;
   std::int64_t done = 0, n_written = 0;
   const auto total = static_cast<std::int64_t>(requests.size());
   const auto take = [&](oneapi::tbb::flow_control& control) {
-    if (cancelled) throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
+    watch.check();
     if (next == requests.size()) control.stop();
     return next++;
   };
   using Made = std::optional<figures::Figure>;  // empty: there is nothing to show in it
   const auto build = [&](std::size_t i) -> Made {
     try {
-      return figures::build_figure(*recording, requests[i]);
+      return figures::build_figure(heads, requests[i]);
     } catch (const figures::NothingToDraw& why) {
       if (!arguments.names.empty()) throw;
       say(stderr, "keyscope: figure '{}' is left out: {}\n", requests[i].name, why.what());
@@ -218,10 +223,14 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
   };
   // As many figures at a time as there are processors are made, and they are written in order.
   using oneapi::tbb::filter_mode, oneapi::tbb::make_filter;
-  oneapi::tbb::parallel_pipeline(oneapi::tbb::this_task_arena::max_concurrency(),
-                                 make_filter<void, std::size_t>(filter_mode::serial_in_order, take) &
-                                     make_filter<std::size_t, Made>(filter_mode::parallel, build) &
-                                     make_filter<Made, void>(filter_mode::serial_in_order, write));
+  try {
+    oneapi::tbb::parallel_pipeline(oneapi::tbb::this_task_arena::max_concurrency(),
+                                   make_filter<void, std::size_t>(filter_mode::serial_in_order, take) &
+                                       make_filter<std::size_t, Made>(filter_mode::parallel, build) &
+                                       make_filter<Made, void>(filter_mode::serial_in_order, write));
+  } catch (const Cancelled&) {
+    throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
+  }
   writer.finish();
   progress.clear();
   if (!arguments.quiet) say(stderr, "{}: {} figures\n", arguments.out, n_written);

@@ -17,6 +17,7 @@ namespace keyscope::figures {
 
 namespace {
 
+using measures::MeasuredHeads;
 using recording::Recording;
 using recording::RecordingInfo;
 
@@ -108,12 +109,12 @@ void check_request(const RecordingInfo& info, const FigureRequest& request) {
   for (const std::string& name : request.runs) check_block(info, find_run(info, name), request);
 }
 
-Figure build_figure(const Recording& recording, const FigureRequest& request) {
+Figure build_figure(const MeasuredHeads& heads, const FigureRequest& request) {
   const Builder& builder = find_builder(request.name);
   FigureRequest named = request;
   named.name = builder.name;
-  if (request.grid) return small_multiples_figure(recording, builder, named);
-  return builder.build(recording, named);
+  if (request.grid) return small_multiples_figure(heads.recording(), builder, named);
+  return builder.build(heads, named);
 }
 
 namespace {
@@ -157,16 +158,22 @@ constexpr FigureOptions kMapOptions{FigureOption::kMeasure, FigureOption::kRefer
 constexpr FigureOptions kBlockOption{FigureOption::kBlock};
 constexpr FigureOptions kNoOptions{};
 
+// A figure that shares no measures with others.
+template <Figure (*kBuild)(const Recording&, const FigureRequest&)>
+Figure of_recording(const MeasuredHeads& heads, const FigureRequest& request) {
+  return kBuild(heads.recording(), request);
+}
+
 // A new figure is its builder and one line here.
 constexpr std::array kBuilders{
-    Builder{"keyspace", kKvHead, true, kKeyspaceOptions, has_keys, keyspace_figure},
-    Builder{"cosine-matrix", kKvHead, false, kCosineOptions, has_keys, cosine_matrix_figure},
-    Builder{"attention", kQueryHead, false, kAttentionOptions, has_attention, attention_figure},
+    Builder{"keyspace", kKvHead, true, kKeyspaceOptions, has_keys, of_recording<keyspace_figure>},
+    Builder{"cosine-matrix", kKvHead, false, kCosineOptions, has_keys, of_recording<cosine_matrix_figure>},
+    Builder{"attention", kQueryHead, false, kAttentionOptions, has_attention, of_recording<attention_figure>},
     Builder{"cosine-and-attention", kQueryHead, false, kBothOptions, has_keys_and_queries,
-            cosine_and_attention_figure},
-    Builder{"score-attention", kKvHead, false, kScoreOptions, has_keys, score_attention_figure},
-    Builder{"lifespans", kKvHead, false, kLifeOptions, has_runs, lifespans_figure},
-    Builder{"token-lives", kKvHead, false, kLaneOptions, has_runs, token_lives_figure},
+            of_recording<cosine_and_attention_figure>},
+    Builder{"score-attention", kKvHead, false, kScoreOptions, has_keys, of_recording<score_attention_figure>},
+    Builder{"lifespans", kKvHead, false, kLifeOptions, has_runs, of_recording<lifespans_figure>},
+    Builder{"token-lives", kKvHead, false, kLaneOptions, has_runs, of_recording<token_lives_figure>},
     Builder{"head-map", kRecording, false, kMapOptions, has_runs, head_map_figure},
     Builder{"rank-correlation", kRecording, false, kNoOptions, has_keys, rank_correlation_figure},
     Builder{"mean-cosines", kRecording, false, kNoOptions, has_keys, mean_cosines_figure},
@@ -181,11 +188,12 @@ constexpr std::array kBuilders{
     Builder{"attention-mass", kRecording, true, kBlockOption, has_full_cache, policy_spread_figure},
     Builder{"output-error", kRecording, true, kBlockOption, has_full_cache_values, policy_spread_figure},
     Builder{"diversity", kRecording, true, kNoOptions, has_keys, diversity_figure},
-    Builder{"bounds", kRecording, false, kNoOptions, has_keys_and_queries, bounds_figure},
-    Builder{"overlap", kRecording, true, kBlockOption, has_runs, overlap_figure},
-    Builder{"relaxation-gap", kRecording, true, kBlockOption, has_evicted_keys, relaxation_gap_figure},
+    Builder{"bounds", kRecording, false, kNoOptions, has_keys_and_queries, of_recording<bounds_figure>},
+    Builder{"overlap", kRecording, true, kBlockOption, has_runs, of_recording<overlap_figure>},
+    Builder{"relaxation-gap", kRecording, true, kBlockOption, has_evicted_keys,
+            of_recording<relaxation_gap_figure>},
     Builder{"ablation", kRecording, true, kBlockOption, has_evictions_to_judge, ablation_figure},
-    Builder{"block-times", kRecording, true, kNoOptions, has_block_times, block_times_figure},
+    Builder{"block-times", kRecording, true, kNoOptions, has_block_times, of_recording<block_times_figure>},
 };
 
 }  // namespace

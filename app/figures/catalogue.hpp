@@ -13,6 +13,7 @@
 #include "app/figures/reduction.hpp"
 #include "app/figures/token_order.hpp"
 #include "app/measures/head_data.hpp"
+#include "app/measures/measured_heads.hpp"
 #include "base/errors.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -143,7 +144,7 @@ struct Builder {
   bool several_runs;
   FigureOptions options;  // that it understands
   bool (*is_recorded)(const recording::RecordingInfo&);
-  Figure (*build)(const recording::Recording&, const FigureRequest&);
+  Figure (*build)(const measures::MeasuredHeads&, const FigureRequest&);
 };
 
 // All of them, in the order in which they are listed for people.
@@ -174,9 +175,10 @@ bool understands(std::string_view figure, FigureOption option);
 // All of build_figure's checks of the request, without building anything.
 void check_request(const recording::RecordingInfo& info, const FigureRequest& request);
 
+//   heads: of the recording, or the recording itself; figures made with the same ones share their measures
 //   throws UsageError on an unknown name, saying which there are, and on a selection that the recording does
 //   not hold, saying what it holds; FileError when the figure needs what was not recorded
-Figure build_figure(const recording::Recording& recording, const FigureRequest& request);
+Figure build_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);
 
 // Checks of what is asked for against what a recording holds; each throws UsageError saying what there is.
 void require_run(const recording::RecordingInfo& info, int run);

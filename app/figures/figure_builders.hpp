@@ -48,28 +48,28 @@ Figure cosine_and_attention_figure(const recording::Recording& recording, const 
 // KeyDiff scores highest (Fig. 16), of every KV head of a run, a diverging colour each way: layers from top
 // to bottom, heads from left to right; layers that were not recorded, and heads without a value, are blank.
 //   request.name: "mean-key-query-cosine" or "top-key-query-cosine"
-Figure key_query_cosine_figure(const recording::Recording& recording, const FigureRequest& request);
+Figure key_query_cosine_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);
 
 // `head-map`: one measure of every KV head of a run at the end of its prompt, or how much it differs from
 // another run's, or what both retained alike: layers from top to bottom, heads from left to right. Layers
 // that were not recorded, and heads without a value, are blank. The window's map of heads, in files.
 //   throws UsageError on an unknown measure, and on one of two runs without a reference
-Figure head_map_figure(const recording::Recording& recording, const FigureRequest& request);
+Figure head_map_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);
 
 // Both: every KV head of a run beside its layer's number, a bar from the 5th to the 95th percentile and the
 // median on it; one panel for keys, one for the queries of the group where they were recorded.
 
 // cos(k_i, mean key) and cos(q_i, mean query): KeyDiff (arXiv 2504.15364), Fig. 13.
-Figure mean_cosines_figure(const recording::Recording& recording, const FigureRequest& request);
+Figure mean_cosines_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);
 
 // ‖k_i‖ and ‖q_i‖: Fig. 15.
-Figure norms_figure(const recording::Recording& recording, const FigureRequest& request);
+Figure norms_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);
 
 // Whether keys unlike the rest receive the most attention, layer by layer: Spearman's ρ of −cos(k_i, mean
 // key) with the attention received, the mean over KV heads and a bar of one standard deviation to either
 // side. KeyDiff (arXiv 2504.15364), Table 3, which does not say how attention is aggregated: per query that
 // could see the key, the plain sum, and the former with the token's position held fixed.
-Figure rank_correlation_figure(const recording::Recording& recording, const FigureRequest& request);
+Figure rank_correlation_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);
 
 // KeyDiff's score -cos(k_i, mean key) of every prompt token against the attention that it received per query
 // that could see it (its logarithm, unless by ranks, which is what Spearman's ρ is about): one head of Table
@@ -84,21 +84,21 @@ Figure score_attention_figure(const recording::Recording& recording, const Figur
 // options: KeyDiff (arXiv 2504.15364), Tables 15 and 16, which compare anchors and metrics. The numbers are
 // those of `analyze`. `none` is what runs are measured against and has no place of its own.
 //   throws FileError where there is no run `none`, or none that evicts
-Figure ablation_figure(const recording::Recording& recording, const FigureRequest& request);
+Figure ablation_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);
 
 // How a measure of the retained set is spread over all recorded heads and layers, for every run: each head a
 // point, with the median and the bar from the 5th to the 95th percentile beside them. Log volume (KeyDiff,
 // arXiv 2504.15364, Fig. 12), redundancy, the objective of Eq. A.2, attention mass kept or output error.
 //   request.name: "log-volume", "redundancy", "cosine-objective", "attention-mass" or "output-error"
 //   throws FileError where no run has the measure
-Figure policy_spread_figure(const recording::Recording& recording, const FigureRequest& request);
+Figure policy_spread_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);
 
 // How diverse the retained keys stay while the prompt is read: log volume (KeyDiff, arXiv 2504.15364,
 // Fig. 12), mean pairwise cosine and, where there is a run `none`, the share of its attention that they
 // receive, after each block of the prompt. The median over all recorded heads and layers, and for up to three
 // runs a band from the 5th to the 95th percentile of the measures of `analyze`. Of a prompt of
 // many blocks, 16 evenly spaced ones, the last among them, and the caption says so.
-Figure diversity_figure(const recording::Recording& recording, const FigureRequest& request);
+Figure diversity_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);
 
 // How alike the retained sets of every two runs are: Jaccard's |A ∩ B| / |A ∪ B|, the mean over KV heads.
 // Left run against run, over all layers; right, where there are two evicting runs or more, every pair of

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -21,13 +20,13 @@
 #include "app/figures/labels.hpp"
 #include "app/figures/spread.hpp"
 #include "app/measures/head_measures.hpp"
-#include "app/measures/recording_measures.hpp"
+#include "app/measures/measured_heads.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::figures {
 
-using measures::HeadMeasures;
+using measures::HeadMeasures, measures::MeasuredHeads, measures::Moment;
 
 namespace {
 
@@ -48,6 +47,12 @@ constexpr std::array kMappedMeasures{
     MappedMeasure{"top-key-query-cosine", "Most distinct key against mean query",
                   "cos(key of the highest KeyDiff score, mean query)", &HeadMeasures::top_key_query_cosine},
 };
+
+// Of every head at the end of a run's prompt.
+std::span<const HeadMeasures> with_part(const MeasuredHeads& heads, measures::Part part, int run) {
+  const Moment moment{run};
+  return heads.with(part, {&moment, 1}).front();
+}
 
 //   values: in order of layer and KV head
 Heatmap head_heatmap(const RecordingInfo& info, const std::vector<std::optional<double>>& values) {
@@ -86,15 +91,15 @@ Panel head_panel(const RecordingInfo& info, Heatmap heatmap) {
 
 }  // namespace
 
-Figure key_query_cosine_figure(const recording::Recording& recording, const FigureRequest& request) {
-  const auto info = recording.info();
+Figure key_query_cosine_figure(const MeasuredHeads& heads, const FigureRequest& request) {
+  const auto info = heads.recording().info();
   const MappedMeasure& measure = *std::ranges::find(kMappedMeasures, request.name, &MappedMeasure::figure);
   const int run = only_run(*info, request);
   require_run(*info, run);
   require_keys(*info);
   const auto& about = info->runs[run];
   std::vector<std::optional<double>> values;
-  for (const HeadMeasures& head : measures::measure_heads(recording, run, {measures::part_of(measure.value)}))
+  for (const HeadMeasures& head : with_part(heads, measures::part_of(measure.value), run))
     values.push_back(head.*measure.value);
 
   Heatmap heatmap = head_heatmap(*info, values);
@@ -118,11 +123,11 @@ namespace {
 
 // In order of layer and KV head.
 //   reference: -1: none
-std::vector<std::optional<double>> measured_values(const recording::Recording& recording, int run,
-                                                   int reference, const HeadMeasure& measure) {
-  std::vector<measures::Moment> moments{{run}};
+std::vector<std::optional<double>> measured_values(const MeasuredHeads& heads, int run, int reference,
+                                                   const HeadMeasure& measure) {
+  std::vector<Moment> moments{{run}};
   if (reference >= 0) moments.push_back({reference});
-  const auto runs = measures::measure_heads(recording, moments, parts_of(measure));
+  const auto runs = heads.with(part_of(measure), moments);
   std::vector<std::optional<double>> values;
   for (std::size_t i = 0; i < runs[0].size(); ++i)
     values.push_back(head_value(measure, runs[0][i], reference < 0 ? nullptr : &runs[1][i]));
@@ -144,8 +149,8 @@ std::string missing_note(const RecordingInfo& info, const HeadMeasure& measure,
 
 }  // namespace
 
-Figure head_map_figure(const recording::Recording& recording, const FigureRequest& request) {
-  const auto info = recording.info();
+Figure head_map_figure(const MeasuredHeads& heads, const FigureRequest& request) {
+  const auto info = heads.recording().info();
   const int asked = only_run(*info, request);
   const int other = request.reference ? find_run(*info, *request.reference) : -1;
   const HeadMeasure& measure =
@@ -161,7 +166,7 @@ Figure head_map_figure(const recording::Recording& recording, const FigureReques
         fmt::format("the measure {} is of two runs; name the other one by --reference", measure.id));
   const recording::RunInfo& run = info->runs[index];
   const std::string reference = other < 0 ? "" : info->runs[other].plan.name;
-  const auto values = measured_values(recording, index, other, measure);
+  const auto values = measured_values(heads, index, other, measure);
   const MeasureScale scale = measure_scale(measure, values, run.plan.name, reference);
 
   Heatmap heatmap = head_heatmap(*info, values);
@@ -190,19 +195,16 @@ Figure head_map_figure(const recording::Recording& recording, const FigureReques
 
 namespace {
 
-using analysis::HeadGeometry;
-using measures::HeadProfile;
+using measures::HeadProfile, measures::Percentiles;
 
 constexpr double kLayerWidth = 0.8;  // of the distance between two layers, for all of a layer's heads
 
 // What is drawn of a head, for its keys or for its queries.
-using AddHead = std::function<void(SpreadSeries&, double x, const HeadGeometry&)>;
-
 struct Side {
   const char* id;
   const char* title;
   Colour colour;
-  AddHead add;
+  Percentiles HeadProfile::*spread;
 };
 
 double place_of(const HeadProfile& profile, int n_kv_heads) {
@@ -216,8 +218,12 @@ Panel panel_of(const RecordingInfo& info, const std::vector<HeadProfile>& profil
                const Axis& y) {
   SpreadSeries spread(side.id, fmt::format("{}: median, 5 to 95 %", side.title), side.colour, Marker::kDisc,
                       mark_size(info));
-  for (const HeadProfile& profile : profiles)
-    side.add(spread, place_of(profile, info.model.heads(profile.layer).n_kv_heads), profile.geometry);
+  for (const HeadProfile& profile : profiles) {
+    const Percentiles& of_head = profile.*side.spread;
+    if (!std::isnan(of_head.median))
+      spread.add(place_of(profile, info.model.heads(profile.layer).n_kv_heads), of_head.p05, of_head.median,
+                 of_head.p95);
+  }
   Panel panel;
   panel.id = side.id;
   panel.title = side.title;
@@ -228,14 +234,14 @@ Panel panel_of(const RecordingInfo& info, const std::vector<HeadProfile>& profil
   return panel;
 }
 
-Figure spread_figure(const recording::Recording& recording, const FigureRequest& request,
-                     const std::vector<Side>& sides, const Axis& y) {
-  const auto info = recording.info();
+Figure spread_figure(const MeasuredHeads& heads, const FigureRequest& request, const std::vector<Side>& sides,
+                     const Axis& y) {
+  const auto info = heads.recording().info();
   const int run = only_run(*info, request);
   require_run(*info, run);
   require_keys(*info);
   const auto& about = info->runs[run];
-  const auto profiles = measures::profile_heads(recording, run);
+  const auto& profiles = heads.profiles(run);
   Figure figure;
   for (const Side& side : sides)
     if (&side == &sides.front() || info->queries) figure.panels.push_back(panel_of(*info, profiles, side, y));
@@ -244,27 +250,14 @@ Figure spread_figure(const recording::Recording& recording, const FigureRequest&
   return figure;
 }
 
-std::span<const double> entries_of(const Eigen::VectorXd& values) {
-  return {values.data(), static_cast<std::size_t>(values.size())};
-}
-
-void add_norms(SpreadSeries& spread, double x, const analysis::NormSummary& norms) {
-  spread.add(x, norms.p05, norms.median, norms.p95);
-}
-
 }  // namespace
 
-Figure mean_cosines_figure(const recording::Recording& recording, const FigureRequest& request) {
-  Figure figure = spread_figure(recording, request,
-                                {{"keys", "keys against the mean key", kBlue,
-                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
-                                    spread.add(x, entries_of(head.key_cosines));
-                                  }},
-                                 {"queries", "queries against the mean query", kPurple,
-                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
-                                    spread.add(x, entries_of(head.query_cosines));
-                                  }}},
-                                {"cosine", ""});
+Figure mean_cosines_figure(const MeasuredHeads& heads, const FigureRequest& request) {
+  Figure figure =
+      spread_figure(heads, request,
+                    {{"keys", "keys against the mean key", kBlue, &HeadProfile::key_cosines},
+                     {"queries", "queries against the mean query", kPurple, &HeadProfile::query_cosines}},
+                    {"cosine", ""});
   figure.name = "mean-cosines";
   figure.title = "Keys and queries against their means";
   figure.shared_ranges = true;
@@ -272,16 +265,10 @@ Figure mean_cosines_figure(const recording::Recording& recording, const FigureRe
   return figure;
 }
 
-Figure norms_figure(const recording::Recording& recording, const FigureRequest& request) {
-  Figure figure = spread_figure(recording, request,
-                                {{"keys", "keys", kBlue,
-                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
-                                    add_norms(spread, x, head.key_norms);
-                                  }},
-                                 {"queries", "queries", kPurple,
-                                  [](SpreadSeries& spread, double x, const HeadGeometry& head) {
-                                    add_norms(spread, x, head.query_norms);
-                                  }}},
+Figure norms_figure(const MeasuredHeads& heads, const FigureRequest& request) {
+  Figure figure = spread_figure(heads, request,
+                                {{"keys", "keys", kBlue, &HeadProfile::key_norms},
+                                 {"queries", "queries", kPurple, &HeadProfile::query_norms}},
                                 {"norm", ""});
   figure.name = "key-norms";
   figure.title = "Norms of keys and queries";
@@ -336,14 +323,13 @@ int run_of_figure(const recording::RecordingInfo& info, const FigureRequest& req
   return of_hypothesis ? measures::hypothesis_run(info, asked).run : asked;
 }
 
-Figure rank_correlation_figure(const recording::Recording& recording, const FigureRequest& request) {
-  const auto info = recording.info();
+Figure rank_correlation_figure(const MeasuredHeads& heads, const FigureRequest& request) {
+  const auto info = heads.recording().info();
   const int asked = only_run(*info, request);
   require_run(*info, asked);
   require_keys(*info);
   const auto [run, biased] = measures::hypothesis_run(*info, asked);
   const auto& about = info->runs[run];
-  const auto heads = measures::measure_heads(recording, run, {measures::Part::kAgreement});
 
   Panel panel;
   panel.id = "rank_correlation";
@@ -354,7 +340,7 @@ Figure rank_correlation_figure(const recording::Recording& recording, const Figu
   for (std::size_t r = 0; r < kReadings.size(); ++r) {
     const Reading& reading = kReadings.at(r);
     std::map<int, std::vector<double>> layers;
-    for (const HeadMeasures& head : heads)
+    for (const HeadMeasures& head : with_part(heads, measures::Part::kAgreement, run))
       if (const auto& value = head.*reading.value) layers[head.layer].push_back(*value);
     SpreadSeries series(reading.id, reading.label, reading.colour, reading.marker, 5);
     for (const auto& [layer, values] : layers)

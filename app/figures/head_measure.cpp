@@ -117,9 +117,8 @@ std::optional<double> head_value(const HeadMeasure& measure, const HeadMeasures&
   return value && other ? std::optional(*value - *other) : std::nullopt;
 }
 
-measures::Parts parts_of(const HeadMeasure& measure) {
-  if (measure.of_two_runs()) return {};  // of the retained sets, which are always there
-  return {measures::part_of(measure.value)};
+measures::Part part_of(const HeadMeasure& measure) {
+  return measure.of_two_runs() ? measures::Part::kRetained : measures::part_of(measure.value);
 }
 
 std::string missing_reason(const recording::RecordingInfo& info, const HeadMeasure& measure, int kv_head) {

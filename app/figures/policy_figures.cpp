@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,7 +17,7 @@
 #include "app/figures/labels.hpp"
 #include "app/figures/spread.hpp"
 #include "app/measures/head_data.hpp"
-#include "app/measures/recording_measures.hpp"
+#include "app/measures/measured_heads.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
 
@@ -24,7 +25,7 @@ namespace keyscope::figures {
 
 namespace {
 
-using measures::HeadMeasures;
+using measures::HeadMeasures, measures::HeadValue, measures::MeasuredHeads, measures::Part;
 using recording::RecordingInfo;
 
 std::vector<int> runs_to_compare(const RecordingInfo& info, const FigureRequest& request) {
@@ -73,18 +74,17 @@ Panel empty_panel(const char* id, const char* title, Axis y, const std::vector<s
   return panel;
 }
 
-using Heads = std::vector<std::vector<HeadMeasures>>;
-
-void add_head_panel(Figure& figure, Panel panel, const Heads& heads,
-                    std::optional<double> HeadMeasures::*value) {
+void add_head_panel(Figure& figure, Panel panel, const MeasuredHeads& heads,
+                    std::span<const measures::Moment> moments, HeadValue value) {
   SpreadSeries spread("median", "median, 5 to 95 % of heads", kBlue, Marker::kDisc, 6);
   bool any = false;
-  for (std::size_t r = 0; r < heads.size(); ++r) {
+  double place = 0;
+  for (const auto& run : heads.with(measures::part_of(value), moments)) {
     std::vector<double> values;
-    for (const HeadMeasures& head : heads[r])
+    for (const HeadMeasures& head : run)
       if (const auto& found = head.*value) values.push_back(*found);
     any = any || !values.empty();
-    spread.add(static_cast<double>(r), values);
+    spread.add(place++, values);
   }
   if (!any) return;
   std::move(spread).put_into(panel);
@@ -110,8 +110,8 @@ void add_kl_panel(Figure& figure, Panel panel, const recording::Recording& recor
 
 }  // namespace
 
-Figure ablation_figure(const recording::Recording& recording, const FigureRequest& request) {
-  const auto info = recording.info();
+Figure ablation_figure(const MeasuredHeads& heads, const FigureRequest& request) {
+  const auto info = heads.recording().info();
   const std::int64_t block = request.block.value_or(-1);
   const std::vector<int> runs = runs_to_compare(*info, request);
   const auto [labels, key] = names_of(*info, runs);
@@ -121,15 +121,14 @@ Figure ablation_figure(const recording::Recording& recording, const FigureReques
     moments.push_back({run, resolve_block(info->runs[run], block)});
     figure.view.runs.push_back(info->runs[run].plan.name);
   }
-  const Heads heads =
-      measures::measure_heads(recording, moments, {measures::Part::kMass, measures::Part::kOutput});
+  heads.expect({Part::kMass, Part::kOutput}, moments);
   add_head_panel(figure,
                  empty_panel("attention_mass", "attention kept", {"share of the full cache's", ""}, labels),
-                 heads, &HeadMeasures::attention_mass_kept);
+                 heads, moments, &HeadMeasures::attention_mass_kept);
   add_head_panel(figure, empty_panel("output_error", "output error", {"relative error", ""}, labels), heads,
-                 &HeadMeasures::output_error);
+                 moments, &HeadMeasures::output_error);
   add_kl_panel(figure, empty_panel("kl_divergence", "KL divergence", {"from the full cache", "nats"}, labels),
-               recording, runs);
+               heads.recording(), runs);
   figure.name = "ablation";
   figure.title = "What evicting costs";
   figure.columns = 3;
@@ -164,7 +163,7 @@ struct ComparedMeasure {
   std::string_view figure;  // the figure's name
   const char* title;
   Axis axis;
-  std::optional<double> HeadMeasures::*value;
+  HeadValue value;
   bool grows_with_size =
       false;  // a sum over the set: only sets of one size can be compared, so no full cache
 };
@@ -198,8 +197,8 @@ const ComparedMeasure& compared_measure(std::string_view figure) {
 
 }  // namespace
 
-Figure policy_spread_figure(const recording::Recording& recording, const FigureRequest& request) {
-  const auto info = recording.info();
+Figure policy_spread_figure(const MeasuredHeads& heads, const FigureRequest& request) {
+  const auto info = heads.recording().info();
   const ComparedMeasure& measure = compared_measure(request.name);
   const std::int64_t block = request.block.value_or(-1);
   SpreadSeries spread("median", "median, 5 to 95 %", kBlack, Marker::kDiamond, 6);
@@ -220,7 +219,7 @@ Figure policy_spread_figure(const recording::Recording& recording, const FigureR
     figure.view.runs.push_back(about.plan.name);
     moments.push_back({run, resolve_block(about, block)});
   }
-  const auto measured = measures::measure_heads(recording, moments, {measures::part_of(measure.value)});
+  const auto measured = heads.with(measures::part_of(measure.value), moments);
   for (std::size_t i = 0; i < measured.size(); ++i) {
     std::vector<double> values;
     for (const HeadMeasures& head : measured[i])
@@ -260,16 +259,18 @@ struct Course {
   const char* id;
   const char* title;
   Axis axis;
-  std::optional<double> HeadMeasures::*value;
+  HeadValue value;
 };
 
-std::array<Course, 3> courses() {
-  return {{{"log_volume", "log volume", {"log volume", "nats"}, &HeadMeasures::log_volume_nats},
-           {"redundancy", "redundancy", {"mean pairwise cosine", ""}, &HeadMeasures::mean_pairwise_cosine},
-           {"attention_mass",
-            "attention kept",
-            {"share of the full cache's attention", ""},
-            &HeadMeasures::attention_mass_kept}}};
+const std::array<Course, 3>& courses() {
+  static const std::array<Course, 3> kCourses{
+      {{"log_volume", "log volume", {"log volume", "nats"}, &HeadMeasures::log_volume_nats},
+       {"redundancy", "redundancy", {"mean pairwise cosine", ""}, &HeadMeasures::mean_pairwise_cosine},
+       {"attention_mass",
+        "attention kept",
+        {"share of the full cache's attention", ""},
+        &HeadMeasures::attention_mass_kept}}};
+  return kCourses;
 }
 
 // Prompt blocks to look after, evenly spaced and the last among them.
@@ -286,7 +287,8 @@ struct RunCourse {
   BandSeries band;
 };
 
-RunCourse course_of(const RecordingInfo& info, int run, const std::vector<std::vector<HeadMeasures>>& heads,
+//   heads: after each of the marked blocks
+RunCourse course_of(const RecordingInfo& info, int run, std::span<const std::span<const HeadMeasures>> heads,
                     const Course& course, PolicyLooks::Look look) {
   const RunInfo& about = info.runs[run];
   const std::vector<std::int64_t> blocks = marked_blocks(about);
@@ -335,8 +337,8 @@ std::string note_of(const RecordingInfo& info, const std::vector<int>& runs) {
 
 }  // namespace
 
-Figure diversity_figure(const recording::Recording& recording, const FigureRequest& request) {
-  const auto info = recording.info();
+Figure diversity_figure(const MeasuredHeads& heads, const FigureRequest& request) {
+  const auto info = heads.recording().info();
   const std::vector<int> runs = chosen_runs(*info, request);
   require_keys(*info);
   Figure figure;
@@ -347,9 +349,11 @@ Figure diversity_figure(const recording::Recording& recording, const FigureReque
     const auto look = looks.next(about.plan.policy);
     std::vector<measures::Moment> moments;
     for (const std::int64_t block : marked_blocks(about)) moments.push_back({run, block});
-    const auto heads = measures::measure_heads(recording, moments, measures::Parts::of_retained());
+    heads.expect({Part::kVolume, Part::kPairs, Part::kMass}, moments);
     for (std::size_t p = 0; p < figure.panels.size(); ++p) {
-      RunCourse drawn = course_of(*info, run, heads, courses().at(p), look);
+      const Course& course = courses().at(p);
+      RunCourse drawn =
+          course_of(*info, run, heads.with(measures::part_of(course.value), moments), course, look);
       figure.panels[p].lines.push_back(std::move(drawn.median));
       if (runs.size() <= kMostBands) figure.panels[p].bands.push_back(std::move(drawn.band));
     }

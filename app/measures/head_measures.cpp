@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <oneapi/tbb/parallel_for.h>
 
 #include "analysis/matrix_view.hpp"
 #include "analysis/pca.hpp"
@@ -273,6 +272,7 @@ void measure(const recording::Recording& recording, const HeadSelection& selecti
     measures.learned_sink_share =
         learned_sink_share(run_of(*info, selection.run), statistics.sink, selection.kv_head, group_size);
   }
+  if (!parts.has(Part::kRetained)) measures.retained = {};
   if (head.keys.rows() == 0 || head.queries.rows() == 0) return;
   if (parts.has(Part::kPca)) measure_pca(head, measures);
   if (parts.has(Part::kBounds)) measure_bounds(head, measures);
@@ -404,20 +404,6 @@ ScoreAgreement correlate(const ScoreAttention& pairs) {
   agreement.spearman_given_position = if_defined(analysis::partial_spearman(score, attention, position).rho);
   agreement.kendall = if_defined(analysis::kendall(score, attention).tau);
   return agreement;
-}
-
-std::vector<HeadProfile> profile_heads(const recording::Recording& recording, int run) {
-  const auto info = recording.info();
-  std::vector<HeadProfile> profiles;
-  for (const auto& [layer, kv_head] : info->all_heads()) profiles.push_back({layer, kv_head, {}});
-  oneapi::tbb::parallel_for(std::size_t{0}, profiles.size(), [&](std::size_t i) {
-    HeadProfile& profile = profiles[i];
-    const HeadData head = read_head(recording, *info, {run, profile.layer, profile.kv_head});
-    if (head.keys.rows() > 0) profile.geometry = analysis::measure_head_geometry(head.keys, head.queries);
-  });
-  std::erase_if(profiles,
-                [](const HeadProfile& profile) { return profile.geometry.key_cosines.size() == 0; });
-  return profiles;
 }
 
 }  // namespace keyscope::measures

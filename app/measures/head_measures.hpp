@@ -11,7 +11,6 @@
 
 #include <Eigen/Core>
 
-#include "analysis/similarity.hpp"
 #include "app/measures/head_data.hpp"
 #include "app/measures/router_measures.hpp"
 #include "capture/recording/recording.hpp"
@@ -77,6 +76,7 @@ struct RunMeasures {
 
 // What a head's measures come from; those of one part are made together.
 enum class Part : std::uint8_t {
+  kRetained,      // retained: the positions, which take more memory than all numbers
   kAgreement,     // spearman … mean_key_cosine: keys and attention received
   kQueries,       // key_query_mean_cosine, top_key_query_cosine: keys and all queries
   kExperts,       // expert_…: keys and routing
@@ -101,8 +101,6 @@ class Parts {
   static constexpr Parts all() { return Parts((1U << (static_cast<unsigned>(Part::kBounds) + 1)) - 1); }
   // What many heads are drawn from: all but the costliest, and PCA.
   static constexpr Parts cheap() { return all() - Parts{Part::kWithoutSinks, Part::kPca, Part::kBounds}; }
-  // Of the retained set alone, which a policy gives at every block.
-  static constexpr Parts of_retained() { return {Part::kVolume, Part::kPairs, Part::kMass}; }
 
   constexpr bool has(Part part) const { return (bits_ & bit(part)) != 0; }
   constexpr bool has_any(Parts parts) const { return (bits_ & parts.bits_) != 0; }
@@ -146,7 +144,7 @@ struct Moment {
 //   A learned sink holds a query's weights below a sum of 1, and so what tokens received: the attention that
 //   was there to be kept is what tokens received, without the sinks'. The entropy counts the sink's weight,
 //   as the softmax has it; Gini coefficient and top share are of positions alone.
-//   parts: what is wanted; all else is left empty, but for `retained`
+//   parts: what is wanted; all else is left empty
 //   throws FileError as the recording does, and on keys, queries or values that are not finite; InvalidInput
 //   on a block that the run has not done
 HeadMeasures measure_head(const recording::Recording& recording, int run, int layer, int kv_head,
@@ -201,16 +199,5 @@ ScoreAttention pair_score_attention(const Eigen::VectorXd& key_cosines, const re
 ScoreAttention read_score_attention(const recording::Recording& recording, const HeadSelection& selection);
 
 ScoreAgreement correlate(const ScoreAttention& pairs);
-
-// A KV head and where its keys and queries lie, over all prompt tokens that the run has seen.
-struct HeadProfile {
-  int layer = 0;
-  int kv_head = 0;
-  analysis::HeadGeometry geometry;
-};
-
-// Every recorded head of a run, by layer and KV head; heads without keys are left out.
-//   throws FileError as the recording does, and on keys or queries that are not finite
-std::vector<HeadProfile> profile_heads(const recording::Recording& recording, int run);
 
 }  // namespace keyscope::measures

@@ -132,20 +132,21 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
   return json;
 }
 
-// Does the work of every head, and holds no more of them at a time than two layers have. Each thread takes
-// the next one, until all are done or the caller's tasks are called off.
+}  // namespace
+
 void for_each_head(const recording::RecordingInfo& info, std::size_t n_heads,
                    const std::function<void(std::size_t)>& work) {
   const int n_of_two_layers = 2 * std::max(1, info.model.n_kv_heads);
   const int n_at_once = std::min(oneapi::tbb::this_task_arena::max_concurrency(), n_of_two_layers);
-  std::atomic<std::size_t> next = 0;
+  std::atomic<std::size_t> next = 0, n_done = 0;
   oneapi::tbb::parallel_for(0, n_at_once, [&](int) {
-    for (std::size_t i = next++; i < n_heads && !oneapi::tbb::is_current_task_group_canceling(); i = next++)
+    for (std::size_t i = next++; i < n_heads && !oneapi::tbb::is_current_task_group_canceling(); i = next++) {
       work(i);
+      ++n_done;
+    }
   });
+  if (n_done < n_heads) throw Cancelled("interrupted; not all heads were measured");
 }
-
-}  // namespace
 
 std::vector<RunMeasures> measure_recording(const recording::Recording& recording,
                                            const MeasureSelection& selection, Parts parts,
@@ -195,12 +196,6 @@ std::vector<std::vector<HeadMeasures>> measure_heads(const recording::Recording&
     for (std::size_t m = 0; m < moments.size(); ++m) result[m][i] = std::move(measured[m]);
   });
   return result;
-}
-
-std::vector<HeadMeasures> measure_heads(const recording::Recording& recording, int run, Parts parts,
-                                        std::int64_t at_block) {
-  const Moment moment{run, at_block};
-  return std::move(measure_heads(recording, {&moment, 1}, parts).front());
 }
 
 nlohmann::ordered_json measures_json(const recording::RecordingInfo& info,

@@ -61,9 +61,11 @@ void Session::want_measures() {
   const int full = measures::hypothesis_run(*state_.info, state_.selection.run).run;
   int reference = state_.map_choice().reference;
   if (reference < 0 && full != state_.selection.run) reference = full;
-  const Measuring now{state_.selection.run, prompt_seen(state_.selection.run), reference,
+  const Measuring now{state_.selection.run,
+                      prompt_seen(state_.selection.run),
+                      reference,
                       reference < 0 ? 0 : prompt_seen(reference),
-                      figures::parts_of(measure_choices()[state_.map_choice().measure])};
+                      {figures::part_of(measure_choices()[state_.map_choice().measure])}};
   const auto much_longer = [&](std::int64_t n_tokens, std::int64_t before) {
     return n_tokens > before && (n_tokens >= 2 * before || n_tokens == state_.info->n_prompt());
   };

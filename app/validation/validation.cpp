@@ -77,7 +77,8 @@ PromptRecord measure_prompt(const capture::Model& model, const Settings& setting
   record.budget = options.budget.rows_for(record.n_tokens);
   using measures::Part, measures::Parts;
   // What `quantities` names. Bounds by measure_bounds, which looks at the lemma as well.
-  const Parts kept = Parts::all() - Parts{Part::kExperts, Part::kQuantisation, Part::kPca, Part::kBounds};
+  const Parts kept =
+      Parts::all() - Parts{Part::kRetained, Part::kExperts, Part::kQuantisation, Part::kPca, Part::kBounds};
   record.runs = measures::measure_recording(*memory, {}, kept, nullptr, cancelled);
   record.bounds = measure_bounds(*memory, cancelled);
   return record;

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <oneapi/tbb/parallel_for.h>
 
 #include "base/errors.hpp"
 #include "tests/support/fake_recording.hpp"
@@ -40,6 +42,25 @@ TEST(Registry, EveryNameBuildsAFigureOfThatName) {
     EXPECT_EQ(figure.name, name);
     EXPECT_FALSE(figure.panels.empty());
     EXPECT_NO_THROW(check_request(*recording.info(), request));
+  }
+}
+
+// In any order, and several at a time.
+TEST(Registry, FiguresThatShareTheirMeasuresAreThoseMadeAlone) {
+  FakeRecording recording = two_layers();
+  recording.edit_info().values = true;
+  const measures::MeasuredHeads heads(recording);
+  const auto& names = figure_names();
+  std::vector<std::string> shared(names.size());
+  oneapi::tbb::parallel_for(std::size_t{0}, names.size(), [&](std::size_t i) {
+    FigureRequest request;
+    request.name = names[i];
+    shared[i] = figure_to_json(build_figure(heads, request)).dump();
+  });
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    FigureRequest request;
+    request.name = names[i];
+    EXPECT_EQ(shared[i], figure_to_json(build_figure(recording, request)).dump()) << names[i];
   }
 }
 

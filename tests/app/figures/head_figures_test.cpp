@@ -195,16 +195,17 @@ FigureRequest asked(const char* measure, const char* reference) {
   return request;
 }
 
+std::vector<measures::HeadMeasures> heads_of(const recording::Recording& recording, int run) {
+  const measures::Moment end{run};
+  return measures::measure_heads(recording, {&end, 1}, measures::Parts::cheap()).front();
+}
+
 // The slow way: out of the JSON that `analyze` writes.
 RowMatrixF from_analyze(const recording::Recording& recording, const std::string& id, int run,
                         int reference) {
   std::vector<measures::RunMeasures> runs;
   for (const int r : {run, reference})
-    runs.push_back({recording.info()->runs[r].plan.name,
-                    {},
-                    {},
-                    measures::measure_heads(recording, r, measures::Parts::cheap()),
-                    {}});
+    runs.push_back({recording.info()->runs[r].plan.name, {}, {}, heads_of(recording, r), {}});
   const auto json = measures::measures_json(*recording.info(), runs);
   RowMatrixF grid(2, 2);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -231,7 +232,7 @@ TEST(HeadComparison, IsTheDifferenceOfWhatAnalyzeReports) {
 
 TEST(HeadComparison, WithoutAReferenceIsTheMeasureItself) {
   const FakeRecording recording = three_runs_with_values();
-  const auto heads = measures::measure_heads(recording, 1, measures::Parts::cheap());
+  const auto heads = heads_of(recording, 1);
   const Figure figure = build_figure(recording, asked("log_volume_nats", nullptr));
   const Heatmap& map = *figure.panels.at(0).heatmap;
   EXPECT_EQ(map.values(1, 0), static_cast<float>(*heads[2].log_volume_nats));
@@ -268,8 +269,7 @@ TEST(HeadComparison, RefusesWhatIsNotThere) {
 }
 
 TEST(HeadMeasures, HaveTheNamesOfAnalyze) {
-  measures::RunMeasures run{
-      "keydiff", {}, {}, measures::measure_heads(three_runs_with_values(), 1, measures::Parts::cheap()), {}};
+  measures::RunMeasures run{"keydiff", {}, {}, heads_of(three_runs_with_values(), 1), {}};
   const auto head = measures::measures_json(*three_runs_with_values().info(), {run})["runs"][0]["heads"][0];
   std::set<std::string> ids;
   for (const HeadMeasure& measure : head_measures()) {

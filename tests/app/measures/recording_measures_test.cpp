@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <oneapi/tbb/task_group.h>
 
 #include "base/errors.hpp"
 #include "tests/support/drawn_recording.hpp"
@@ -49,9 +50,9 @@ TEST(RecordingMeasures, OfOnePartAreTheSameNumbers) {
     ASSERT_EQ(some.size(), all.size());
     for (std::size_t head = 0; head < all.size(); ++head)
       for (const auto& [name, value] : some[head].items()) {
-        if (value.is_null() || name == "layer" || name == "kv_head" || name == "retained") continue;
+        if (value.empty() || name == "layer" || name == "kv_head") continue;
         EXPECT_EQ(value, all[head][name]) << name;
-        EXPECT_TRUE(together[head][name].is_null()) << name << " comes from two parts";
+        EXPECT_TRUE(together[head][name].empty()) << name << " comes from two parts";
         together[head][name] = value;
       }
   }
@@ -71,6 +72,16 @@ TEST(RecordingMeasures, EveryMeasureKnowsItsPart) {
     EXPECT_EQ(measure_head(recording, 1, 3, 0, {part_of(value)}).*value, all.*value);
     EXPECT_FALSE(measure_head(recording, 1, 3, 0, Parts::all() - Parts{part_of(value)}).*value);
   }
+}
+
+// Heads that nobody has measured must not be taken for heads without values.
+TEST(RecordingMeasures, EndWithTheTasksThatAskedForThem) {
+  oneapi::tbb::task_group group;
+  group.run_and_wait([&] {
+    group.cancel();
+    const Moment moments[] = {{0}};
+    EXPECT_THROW(measure_heads(DrawnRecording(), moments, Parts::all()), Cancelled);
+  });
 }
 
 TEST(RecordingMeasures, SelectsAndRefuses) {

@@ -93,7 +93,8 @@ TEST_F(WhatIfTest, TheCurveIsOfReplaysMeasures) {
     auto options = test::replay_options({"keydiff"});
     options.budget = std::llround(point.share * 50);
     const auto replayed = test::replay_to(folder_.file(fmt::format("{}.h5", point.share)), source_, options);
-    const auto expected = measure_head(*replayed, 1, 1, 1, Parts::of_retained());
+    const auto expected =
+        measure_head(*replayed, 1, 1, 1, {Part::kRetained, Part::kVolume, Part::kPairs, Part::kMass});
     EXPECT_EQ(point.attention_kept, expected.attention_mass_kept.value());
     EXPECT_EQ(point.log_volume, expected.log_volume_nats.value());
   }

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "app/measures/head_measures.hpp"
+#include "capture/recording/recording.hpp"
+
+namespace keyscope::measures {
+
+// How numbers are spread; NaN where there are none.
+struct Percentiles {
+  double p05 = std::numeric_limits<double>::quiet_NaN();
+  double median = std::numeric_limits<double>::quiet_NaN();
+  double p95 = std::numeric_limits<double>::quiet_NaN();
+};
+
+// How the keys and queries of a KV head lie, over all prompt tokens that the run has seen: what of
+// analysis::HeadGeometry a figure of all heads is drawn from.
+struct HeadProfile {
+  int layer = 0;
+  int kv_head = 0;
+  Percentiles key_cosines, query_cosines;  // to the mean key, to the mean query
+  Percentiles key_norms, query_norms;
+};
+
+// A recording's heads, measured for several figures that are made of it: what one of them has asked for is
+// there for the others, and what two ask for at the same time is measured once, by the threads of both.
+// Measures are those of measure_head.
+class MeasuredHeads {
+ public:
+  // Nothing is measured yet. A figure alone is made of a recording, so that one stands for it.
+  //   recording: outlives this, and does not grow
+  MeasuredHeads(const recording::Recording& recording);
+  ~MeasuredHeads();
+  MeasuredHeads(const MeasuredHeads&) = delete;
+  MeasuredHeads& operator=(const MeasuredHeads&) = delete;
+
+  const recording::Recording& recording() const { return recording_; }
+
+  // At each moment every recorded head, in order of layer and KV head, with this part; which others are known
+  // varies. Valid as long as this is.
+  //   throws as measure_head and for_each_head
+  std::vector<std::span<const HeadMeasures>> with(Part part, std::span<const Moment> moments) const;
+
+  // Says what is about to be asked for: once the first of these parts is, all of them are measured, so that
+  // what they have in common is read once.
+  void expect(Parts parts, std::span<const Moment> moments) const;
+
+  // Every recorded head of a run, by layer and KV head; heads without keys are left out.
+  //   throws FileError as the recording does, and on keys or queries that are not finite; as for_each_head
+  const std::vector<HeadProfile>& profiles(int run) const;
+
+ private:
+  struct Known;
+
+  const recording::Recording& recording_;
+  std::unique_ptr<Known> known_;
+};
+
+}  // namespace keyscope::measures
