@@ -81,6 +81,7 @@ void write_file(const std::filesystem::path& path, std::string_view bytes, bool 
 class Descriptor {
  public:
   Descriptor(const std::filesystem::path& path, int flags);
+  explicit Descriptor(int id) : id_(id) {}  // an open one, that is closed by this from now on
   ~Descriptor();
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;

@@ -1,11 +1,13 @@
 #include "capture/recording/hdf5.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
@@ -408,6 +410,13 @@ File File::create(const std::filesystem::path& path, const std::filesystem::path
   file.check_output();
   file.handle_ = own(id, H5Fclose, file.name_, "create the file");
   return file;
+}
+
+// A lock goes with what was opened, of which this is another descriptor.
+std::unique_ptr<Descriptor> File::keep_lock() const {
+  auto lock = std::make_unique<Descriptor>(::fcntl(descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (lock->id() < 0) fail_to("keep its lock", name_, errno);
+  return lock;
 }
 
 File File::open(const std::filesystem::path& path, bool follow) {

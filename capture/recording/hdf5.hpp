@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/hdf5_dataset.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
 
@@ -108,6 +109,8 @@ class File {
       throw;
     }
   }
+  // The lock of a file being written, as long as this lives, also when the file is closed.
+  std::unique_ptr<Descriptor> keep_lock() const;  // throws FileError
   void flush();  // into the operating system; never calls fsync; throws as check_output does
   void close();  // with every object still open in it; throws as check_output does
 

@@ -115,12 +115,14 @@ void Packing::write_rest() {
   file().close();
 }
 
-void Packing::finish() {
+std::unique_ptr<Descriptor> Packing::finish() {
   try {
+    auto lock = file().keep_lock();
     write_rest();
     sync_path(packed_);
     std::filesystem::rename(packed_, recording_);
     file_.reset();
+    return lock;
   } catch (const std::filesystem::filesystem_error& failure) {
     discard();
     throw FileError(

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "base/files.hpp"
 #include "capture/recording/dataset_copy.hpp"
 #include "capture/recording/hdf5.hpp"
 
@@ -33,9 +35,10 @@ class Packing {
   //   be written is reported by `finish`
   bool step(const hdf5::Group& root);
 
-  // Copies the rest of the recording, closed and complete, and puts the copy in its place.
+  // Copies the rest of the recording, closed and complete, and puts the copy in its place. Returns the copy's
+  // lock.
   //   throws FileError; the recording is then as it was
-  void finish();
+  std::unique_ptr<Descriptor> finish();
 
  private:
   struct Rows {

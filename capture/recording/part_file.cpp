@@ -90,7 +90,9 @@ void PartFile::lock_stale_part() {
 hdf5::File PartFile::create() {
   std::error_code error;
   if (std::filesystem::exists(std::filesystem::symlink_status(part_, error))) lock_stale_part();
-  return hdf5::File::create(unsettled_, part_);
+  hdf5::File file = hdf5::File::create(unsettled_, part_);
+  lock_ = file.keep_lock();
+  return file;
 }
 
 void PartFile::settle() {

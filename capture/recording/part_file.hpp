@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "base/files.hpp"
 #include "capture/recording/hdf5.hpp"
@@ -18,8 +19,8 @@ class PartFile {
   // moments, or was a replay, which can be made again.
   PartFile(const std::filesystem::path& out, bool replace);
 
-  // A new file, locked against other writers, under a name of this process's own. A stale OUT.part, which may
-  // be replaced and which nobody writes to, is locked until it makes room for it.
+  // A new file, locked against other writers until `unlock`, under a name of this process's own. A stale
+  // OUT.part, which may be replaced and which nobody writes to, is locked until it makes room for it.
   hdf5::File create();
   // Calls it OUT.part, durably: its content is such that a process which is killed from now on leaves
   // something that can be read. What else has that name by then is left as it is.
@@ -30,6 +31,11 @@ class PartFile {
   void publish() const;
 
   void remove() const noexcept;
+
+  // Another file has taken the place of OUT.part: with its lock it goes on.
+  void hold(std::unique_ptr<Descriptor> lock) { lock_ = std::move(lock); }
+  // Called when OUT.part is published, removed, or left as it is.
+  void unlock() noexcept { lock_.reset(); }
 
   const std::filesystem::path& out() const { return out_; }
   const std::filesystem::path& part() const { return part_; }
@@ -42,6 +48,7 @@ class PartFile {
   std::filesystem::path out_;
   std::filesystem::path part_;
   std::filesystem::path unsettled_;    // what it is called until then; empty afterwards
+  std::unique_ptr<Descriptor> lock_;   // of OUT.part, which is closed before it is published
   std::unique_ptr<Descriptor> stale_;  // the part that makes room
   bool replace_ = false;
 };

@@ -337,11 +337,12 @@ void RecordingWriter::end(bool complete) {
     throw;
   }
   file_.reset();
+  place_.unlock();
 }
 
 void RecordingWriter::finish(bool complete) {
   file_->finish(complete);
-  if (complete && packing_) packing_->finish();
+  if (complete && packing_) place_.hold(packing_->finish());
   packing_.reset();
   // What was cut short replaces nothing: it keeps the name of a part, unless it holds nothing.
   if (complete || !std::filesystem::exists(place_.out())) return place_.publish();
@@ -354,6 +355,7 @@ void RecordingWriter::let_go() noexcept {
   packing_.reset();
   file_.reset();
   if (empty) place_.remove();
+  place_.unlock();
 }
 
 }  // namespace

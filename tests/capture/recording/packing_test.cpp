@@ -2,6 +2,7 @@
 
 #include "capture/recording/packing.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
@@ -78,6 +79,16 @@ TEST_F(PackingTest, FinishesWhatWasBegunAtAnyChunk) {
     EXPECT_TRUE(is_compressed("keys"));
     EXPECT_TRUE(is_compressed("evicted_at"));
   }
+}
+
+TEST_F(PackingTest, KeepsOtherWritersFromTheCopyAsLongAsItsLockLives) {
+  const auto is_locked = [&] { return try_lock(Descriptor(path_, O_RDWR).id()) == FileLock::kBusy; };
+  Packing packing(path_);
+  EXPECT_FALSE(is_locked());
+  auto lock = packing.finish();
+  EXPECT_TRUE(is_locked());
+  lock.reset();
+  EXPECT_FALSE(is_locked());
 }
 
 TEST_F(PackingTest, ComesToAnEnd) {

@@ -116,6 +116,7 @@ TEST_F(Writer, APartHasItsNameWhenItCanBeRead) {
   place.settle();
   EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("is writing to it"));
   file.close();
+  place.unlock();
   EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("--force"));
   place.remove();
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
@@ -162,6 +163,26 @@ TEST_F(Writer, ReplacesNoFolderAndNoPartThatIsBeingWritten) {
   place.settle();
   EXPECT_THAT(message_of([&] { PartFile(out_, true).create(); }), HasSubstr("is writing to it"));
   EXPECT_TRUE(std::filesystem::exists(part()));
+}
+
+// A recording is closed before it gets its name, and before it is compressed.
+TEST_F(Writer, NobodyTakesAPartThatIsClosedAndNotPublishedYet) {
+  const auto force = [&] { PartFile(out_, true).create(); };
+  PartFile place(out_, false);
+  place.create().close();
+  place.settle();
+  EXPECT_THAT(message_of(force), HasSubstr("is writing to it"));
+  const auto copy = folder_.path() / "copy.h5";
+  hdf5::File file = hdf5::File::create(copy);
+  auto lock = file.keep_lock();
+  file.close();
+  std::filesystem::rename(copy, part());
+  place.hold(std::move(lock));
+  EXPECT_THAT(message_of(force), HasSubstr("is writing to it"));
+  place.unlock();
+  EXPECT_NO_THROW(force());
+  place.publish();
+  EXPECT_TRUE(std::filesystem::exists(out_));
 }
 
 TEST_F(Writer, ReplacesOnlyAtTheEnd) {
