@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "analysis/policies/policy.hpp"
-#include "analysis/policies/slots.hpp"
+#include "analysis/policies/slot_selection.hpp"
 #include "app/measures/token_story.hpp"
 #include "base/errors.hpp"
 #include "capture/model/recorded_attention.hpp"

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slot_selection.hpp"
 #include "analysis/policies/slots.hpp"
 #include "app/measures/attention_weights.hpp"
 #include "app/measures/head_data.hpp"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/policies/layer_budgets.hpp"
+#include "analysis/policies/slot_selection.hpp"
 #include "analysis/policies/slots.hpp"
 #include "capture/inference/layer_run.hpp"
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slot_selection.hpp"
 #include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"

@@ -9,7 +9,7 @@
 #include "analysis/policies/layer_budgets.hpp"
 #include "analysis/policies/policy.hpp"
 #include "analysis/policies/row_selection.hpp"
-#include "analysis/policies/slots.hpp"
+#include "analysis/policies/slot_selection.hpp"
 #include "capture/inference/attention.hpp"
 #include "capture/inference/layer_arithmetic.hpp"
 #include "capture/recording/records.hpp"

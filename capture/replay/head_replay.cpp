@@ -10,6 +10,7 @@
 
 #include "analysis/matrix_view.hpp"
 #include "analysis/policies/score_parts.hpp"
+#include "analysis/policies/slot_selection.hpp"
 #include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "capture/model/recorded_attention.hpp"

@@ -17,6 +17,7 @@
 #include "analysis/policies/layer_budgets.hpp"
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/score_parts.hpp"
+#include "analysis/policies/slot_selection.hpp"
 #include "analysis/policies/slots.hpp"
 #include "base/errors.hpp"
 #include "tests/support/numbers_page.hpp"

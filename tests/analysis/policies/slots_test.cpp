@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/policies/registry.hpp"
+#include "analysis/policies/slot_selection.hpp"
 #include "analysis/splitmix.hpp"
 #include "base/errors.hpp"
 #include "tests/support/goldens.hpp"
