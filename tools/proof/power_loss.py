@@ -68,7 +68,7 @@ class Disk:
     """Names and files below a folder, as a process sees them and as they may be found after a power loss."""
 
     def __init__(self, files: dict[str, bytes], folders: set[str]) -> None:
-        self.names: dict[str, Inode | None] = {name: Inode(held, [], len(held), True) for name, held in files.items()}
+        self.names: dict[str, Inode | None] = {name: Inode(held, [], len(held)) for name, held in files.items()}
         self.names |= dict.fromkeys(folders)  # None: a folder
         self.durable = dict(self.names)
         self.since: dict[str, list[dict[str, Inode | None | str]]] = {}  # by folder: names and what they became
