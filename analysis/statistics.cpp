@@ -224,6 +224,14 @@ std::vector<double> quantiles(std::span<const double> values, std::span<const do
   return result;
 }
 
+Percentiles percentiles_of(std::span<const double> values) {
+  std::vector<double> finite;
+  std::ranges::copy_if(values, std::back_inserter(finite), [](double value) { return std::isfinite(value); });
+  if (finite.empty()) return {};
+  const auto at = quantiles(finite, std::array{0.05, 0.5, 0.95});
+  return {at[0], at[1], at[2]};
+}
+
 namespace {
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();

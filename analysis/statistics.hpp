@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -80,6 +81,16 @@ double clopper_pearson_high(double n_hits, double n_trials, double confidence);
 //   throws InvalidInput otherwise
 //   source: Hyndman and Fan, Am. Stat. 50 (1996), definition 7: NumPy's default
 std::vector<double> quantiles(std::span<const double> values, std::span<const double> probabilities);
+
+// How numbers are spread; NaN where there are none.
+struct Percentiles {
+  double p05 = std::numeric_limits<double>::quiet_NaN();
+  double median = std::numeric_limits<double>::quiet_NaN();
+  double p95 = std::numeric_limits<double>::quiet_NaN();
+};
+
+// Of the values that are finite; others are left out.
+Percentiles percentiles_of(std::span<const double> values);
 
 // A median with its interval, and how much it rests on.
 struct MedianInterval {

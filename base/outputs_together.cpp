@@ -70,6 +70,16 @@ Given give_name(const NewFile& file) {
   return Given::kReplaced;
 }
 
+// A file that has its name is anybody's to read and lock. What it was exchanged with goes by the name that
+// was locked until it is removed, and no other writer is to put its own file there meanwhile.
+void pass_on_lock(NewFile& file, Given given) {
+  if (file.lock == nullptr) return;
+  file.lock.reset();
+  if (given != Given::kExchanged) return;
+  file.lock = std::make_shared<Descriptor>(file.part, O_RDONLY | O_NONBLOCK);
+  try_lock(file.lock->id());
+}
+
 // Returns what is to be said where it fails: then the part, which is the older file's only copy, stays.
 std::string take_back(NewFile& file, Given given) {
   if (given == Given::kReplaced) return "";
@@ -117,7 +127,10 @@ void give_names(std::span<NewFile> files) {
   std::vector<Given> given;
   given.reserve(files.size());
   try {
-    for (const NewFile& file : files) given.push_back(give_name(file));
+    for (NewFile& file : files) {
+      given.push_back(give_name(file));
+      pass_on_lock(file, given.back());
+    }
     sync_folders(files);
   } catch (const std::exception& error) {
     std::string left;

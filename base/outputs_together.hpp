@@ -1,8 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <vector>
+
+#include "base/files.hpp"
 
 namespace keyscope {
 
@@ -10,8 +13,9 @@ namespace keyscope {
 struct NewFile {
   std::filesystem::path part;  // where it lies, in the folder of `path`
   std::filesystem::path path;
-  bool replace = false;     // whether `path` may be there
-  bool keeps_part = false;  // whether a file that gets no name stays where it lies
+  bool replace = false;                   // whether `path` may be there
+  bool keeps_part = false;                // whether a file that gets no name stays where it lies
+  std::shared_ptr<Descriptor> lock = {};  // of the file, kept until it has its name; null: none
 };
 
 // Gives files their names, in this order, and waits until the names are on the disk: all or none. Where one

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -215,6 +217,20 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
       return std::nullopt;
     }
   };
+  std::mutex mutex;
+  std::exception_ptr failure;  // the first; what ends because of it is Cancelled
+  const auto build_or_end = [&](std::size_t i) {
+    try {
+      return build(i);
+    } catch (const Cancelled&) {
+      throw;
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+      watch.cancel();
+      throw;
+    }
+  };
   const auto write = [&](const Made& figure) {
     if (figure) writer.add(*figure);
     n_written += figure ? 1 : 0;
@@ -226,9 +242,10 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
   try {
     oneapi::tbb::parallel_pipeline(oneapi::tbb::this_task_arena::max_concurrency(),
                                    make_filter<void, std::size_t>(filter_mode::serial_in_order, take) &
-                                       make_filter<std::size_t, Made>(filter_mode::parallel, build) &
+                                       make_filter<std::size_t, Made>(filter_mode::parallel, build_or_end) &
                                        make_filter<Made, void>(filter_mode::serial_in_order, write));
   } catch (const Cancelled&) {
+    if (failure) std::rethrow_exception(failure);
     throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
   }
   writer.finish();

@@ -1,11 +1,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <ranges>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <CLI/App.hpp>
@@ -25,8 +30,10 @@
 #include "app/figures/catalogue.hpp"
 #include "app/figures/figure_builders.hpp"
 #include "app/figures/nexus.hpp"
+#include "app/session/made_figures.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/jobs.hpp"
 #include "base/text.hpp"
 #include "capture/recording/recording.hpp"
 
@@ -34,6 +41,8 @@ namespace keyscope::commands {
 namespace {
 
 using figures::FigureOption;
+
+constexpr std::chrono::milliseconds kRedrawn{200};  // the line of progress
 
 struct FigureArguments {
   std::string file, out, reduction, order, layers, kv_heads, query_heads, projection, colour, density,
@@ -139,6 +148,24 @@ void draw_blocks(const recording::Recording& recording, const FigureArguments& a
   progress.clear();
 }
 
+// A figure of all heads, which may take minutes, says how many of them it has come to.
+figures::Figure build_visibly(const recording::Recording& recording, const figures::FigureRequest& request) {
+  JobWatch watch(request.name);
+  const session::WatchedRecording watched(recording, session::heads_of_figure(*recording.info(), request),
+                                          watch);
+  Progress progress("heads", false);
+  std::mutex mutex;
+  std::condition_variable_any ended;
+  const std::jthread line([&](const std::stop_token& stop) {
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, stop, kRedrawn, [&] { return stop.stop_requested(); })) {
+      const JobStatus status = watch.status();
+      progress.update(status.done, status.total, request.name);
+    }
+  });
+  return figures::build_figure(watched, request);
+}
+
 void run_figure(FigureArguments& arguments, const CLI::App& command) {
   figures::FigureRequest& request = arguments.request;
   request.name = figures::figure_name(request.name);  // an unknown one is said before anything is read
@@ -168,7 +195,7 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
 
   const auto recording = recording::open_recording(arguments.file);
   if (animation) return draw_blocks(*recording, arguments);
-  const figures::Figure figure = figures::build_figure(*recording, request);
+  const figures::Figure figure = build_visibly(*recording, request);
   if (!nexus) return figures::draw_to_file(figure, arguments.out, arguments.page);
   const auto info = recording->info();
   figures::write_nexus(arguments.out, {figure}, {info->provenance, info->model, info->prompt},

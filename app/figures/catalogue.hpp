@@ -175,7 +175,7 @@ bool understands(std::string_view figure, FigureOption option);
 // All of build_figure's checks of the request, without building anything.
 void check_request(const recording::RecordingInfo& info, const FigureRequest& request);
 
-//   heads: of the recording, or the recording itself; figures made with the same ones share their measures
+//   heads: of a recording, which stands for its own; figures made with the same heads share their measures
 //   throws UsageError on an unknown name, saying which there are, and on a selection that the recording does
 //   not hold, saying what it holds; FileError when the figure needs what was not recorded
 Figure build_figure(const measures::MeasuredHeads& heads, const FigureRequest& request);

@@ -127,7 +127,7 @@ std::vector<std::optional<double>> measured_values(const MeasuredHeads& heads, i
                                                    const HeadMeasure& measure) {
   std::vector<Moment> moments{{run}};
   if (reference >= 0) moments.push_back({reference});
-  const auto runs = heads.with(part_of(measure), moments);
+  const auto runs = heads.with(part_of_measure(measure), moments);
   std::vector<std::optional<double>> values;
   for (std::size_t i = 0; i < runs[0].size(); ++i)
     values.push_back(head_value(measure, runs[0][i], reference < 0 ? nullptr : &runs[1][i]));
@@ -195,7 +195,7 @@ Figure head_map_figure(const MeasuredHeads& heads, const FigureRequest& request)
 
 namespace {
 
-using measures::HeadProfile, measures::Percentiles;
+using measures::HeadProfile;
 
 constexpr double kLayerWidth = 0.8;  // of the distance between two layers, for all of a layer's heads
 
@@ -204,7 +204,7 @@ struct Side {
   const char* id;
   const char* title;
   Colour colour;
-  Percentiles HeadProfile::*spread;
+  analysis::Percentiles HeadProfile::*spread;
 };
 
 double place_of(const HeadProfile& profile, int n_kv_heads) {
@@ -218,12 +218,8 @@ Panel panel_of(const RecordingInfo& info, const std::vector<HeadProfile>& profil
                const Axis& y) {
   SpreadSeries spread(side.id, fmt::format("{}: median, 5 to 95 %", side.title), side.colour, Marker::kDisc,
                       mark_size(info));
-  for (const HeadProfile& profile : profiles) {
-    const Percentiles& of_head = profile.*side.spread;
-    if (!std::isnan(of_head.median))
-      spread.add(place_of(profile, info.model.heads(profile.layer).n_kv_heads), of_head.p05, of_head.median,
-                 of_head.p95);
-  }
+  for (const HeadProfile& profile : profiles)
+    spread.add(place_of(profile, info.model.heads(profile.layer).n_kv_heads), profile.*side.spread);
   Panel panel;
   panel.id = side.id;
   panel.title = side.title;
@@ -330,6 +326,7 @@ Figure rank_correlation_figure(const MeasuredHeads& heads, const FigureRequest& 
   require_keys(*info);
   const auto [run, biased] = measures::hypothesis_run(*info, asked);
   const auto& about = info->runs[run];
+  const auto measured = with_part(heads, measures::Part::kAgreement, run);
 
   Panel panel;
   panel.id = "rank_correlation";
@@ -340,7 +337,7 @@ Figure rank_correlation_figure(const MeasuredHeads& heads, const FigureRequest& 
   for (std::size_t r = 0; r < kReadings.size(); ++r) {
     const Reading& reading = kReadings.at(r);
     std::map<int, std::vector<double>> layers;
-    for (const HeadMeasures& head : with_part(heads, measures::Part::kAgreement, run))
+    for (const HeadMeasures& head : measured)
       if (const auto& value = head.*reading.value) layers[head.layer].push_back(*value);
     SpreadSeries series(reading.id, reading.label, reading.colour, reading.marker, 5);
     for (const auto& [layer, values] : layers)

@@ -117,7 +117,7 @@ std::optional<double> head_value(const HeadMeasure& measure, const HeadMeasures&
   return value && other ? std::optional(*value - *other) : std::nullopt;
 }
 
-measures::Part part_of(const HeadMeasure& measure) {
+measures::Part part_of_measure(const HeadMeasure& measure) {
   return measure.of_two_runs() ? measures::Part::kRetained : measures::part_of(measure.value);
 }
 

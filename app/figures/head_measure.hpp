@@ -47,7 +47,7 @@ std::optional<double> head_value(const HeadMeasure& measure, const measures::Hea
                                  const measures::HeadMeasures* reference);
 
 // What it comes from, of one run or of both.
-measures::Part part_of(const HeadMeasure& measure);
+measures::Part part_of_measure(const HeadMeasure& measure);
 
 // Why a recorded head has no value: "its keys were not recorded".
 std::string missing_reason(const recording::RecordingInfo& info, const HeadMeasure& measure, int kv_head);

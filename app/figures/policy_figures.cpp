@@ -17,6 +17,7 @@
 #include "app/figures/labels.hpp"
 #include "app/figures/spread.hpp"
 #include "app/measures/head_data.hpp"
+#include "app/measures/head_measures.hpp"
 #include "app/measures/measured_heads.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
@@ -303,13 +304,13 @@ RunCourse course_of(const RecordingInfo& info, int run, std::span<const std::spa
     for (const HeadMeasures& head : heads[i])
       if (const auto& value = head.*course.value) values.push_back(*value);
     if (values.empty()) continue;
-    const auto spread = analysis::quantiles(values, std::array{0.05, 0.5, 0.95});
+    const analysis::Percentiles spread = analysis::percentiles_of(values);
     const auto x = static_cast<float>(tokens_seen_by(about, blocks[i]));
     drawn.median.x.push_back(x);
-    drawn.median.y.push_back(static_cast<float>(spread[1]));
+    drawn.median.y.push_back(static_cast<float>(spread.median));
     drawn.band.x.push_back(x);
-    drawn.band.low.push_back(static_cast<float>(spread[0]));
-    drawn.band.high.push_back(static_cast<float>(spread[2]));
+    drawn.band.low.push_back(static_cast<float>(spread.p05));
+    drawn.band.high.push_back(static_cast<float>(spread.p95));
   }
   drawn.median.marker = look.marker;
   return drawn;

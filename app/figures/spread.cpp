@@ -1,11 +1,8 @@
 #include "app/figures/spread.hpp"
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
-
-#include "analysis/statistics.hpp"
 
 namespace keyscope::figures {
 
@@ -18,14 +15,10 @@ SpreadSeries::SpreadSeries(std::string id, std::string label, Colour colour, Mar
   middles_.size_px = size_px;
 }
 
-void SpreadSeries::add(double x, std::span<const double> values) {
-  std::vector<double> finite;
-  for (const double value : values)
-    if (std::isfinite(value)) finite.push_back(value);
-  if (finite.empty()) return;
-  constexpr std::array kProbabilities{0.05, 0.5, 0.95};
-  const auto at = analysis::quantiles(finite, kProbabilities);
-  add(x, at[0], at[1], at[2]);
+void SpreadSeries::add(double x, std::span<const double> values) { add(x, analysis::percentiles_of(values)); }
+
+void SpreadSeries::add(double x, const analysis::Percentiles& at) {
+  if (!std::isnan(at.median)) add(x, at.p05, at.median, at.p95);
 }
 
 void SpreadSeries::add(double x, double low, double middle, double high) {

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "analysis/statistics.hpp"
 #include "app/figures/figure.hpp"
 #include "app/figures/labels.hpp"
 
@@ -15,6 +16,7 @@ class SpreadSeries {
 
   // At one place; values that are not finite are left out, and nothing is drawn where none remain.
   void add(double x, std::span<const double> values);
+  void add(double x, const analysis::Percentiles& at);
   void add(double x, double low, double middle, double high);
 
   // Draws all of it so far to the right of x.

@@ -2,9 +2,10 @@
 
 #include <utility>
 
+#include <oneapi/tbb/parallel_for.h>
+
 #include "analysis/theorem_bounds.hpp"
 #include "app/measures/head_data.hpp"
-#include "app/measures/recording_measures.hpp"
 
 namespace keyscope::measures {
 
@@ -20,7 +21,7 @@ std::vector<HeadBounds> measure_all_bounds(const recording::Recording& recording
   const auto info = recording.info();
   std::vector<HeadBounds> heads;
   for (const auto& [layer, kv_head] : info->recorded_heads()) heads.push_back({layer, kv_head, {}, {}});
-  for_each_head(*info, heads.size(), [&](std::size_t i) {
+  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) {
     heads[i] = measure_bounds(recording, run, heads[i].layer, heads[i].kv_head, options);
   });
   return heads;

@@ -99,8 +99,6 @@ class Parts {
     for (const Part part : parts) bits_ |= bit(part);
   }
   static constexpr Parts all() { return Parts((1U << (static_cast<unsigned>(Part::kBounds) + 1)) - 1); }
-  // What many heads are drawn from: all but the costliest, and PCA.
-  static constexpr Parts cheap() { return all() - Parts{Part::kWithoutSinks, Part::kPca, Part::kBounds}; }
 
   constexpr bool has(Part part) const { return (bits_ & bit(part)) != 0; }
   constexpr bool has_any(Parts parts) const { return (bits_ & parts.bits_) != 0; }

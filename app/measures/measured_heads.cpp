@@ -1,13 +1,15 @@
 #include "app/measures/measured_heads.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
+#include <Eigen/Core>
 #include <oneapi/tbb/collaborative_call_once.h>
+#include <oneapi/tbb/parallel_for.h>
 
 #include "analysis/similarity.hpp"
 #include "analysis/statistics.hpp"
@@ -26,14 +28,11 @@ std::vector<End> ends_of(const recording::Recording& recording, std::span<const 
   return ends;
 }
 
-Percentiles percentiles_of(const Eigen::VectorXd& values) {
-  if (values.size() == 0) return {};
-  const auto at = analysis::quantiles({values.data(), static_cast<std::size_t>(values.size())},
-                                      std::array{0.05, 0.5, 0.95});
-  return {at[0], at[1], at[2]};
+analysis::Percentiles percentiles_of(const Eigen::VectorXd& values) {
+  return analysis::percentiles_of({values.data(), static_cast<std::size_t>(values.size())});
 }
 
-Percentiles percentiles_of(const analysis::NormSummary& norms) {
+analysis::Percentiles percentiles_of(const analysis::NormSummary& norms) {
   return {norms.p05, norms.median, norms.p95};
 }
 
@@ -41,7 +40,7 @@ std::vector<HeadProfile> profile_heads(const recording::Recording& recording, in
   const auto info = recording.info();
   const std::vector<recording::LayerHead> heads = info->all_heads();
   std::vector<std::optional<HeadProfile>> found(heads.size());
-  for_each_head(*info, heads.size(), [&](std::size_t i) {
+  oneapi::tbb::parallel_for(std::size_t{0}, heads.size(), [&](std::size_t i) {
     const auto& [layer, kv_head] = heads[i];
     const HeadData head = read_head(recording, *info, {run, layer, kv_head});
     if (head.keys.rows() == 0) return;
@@ -63,7 +62,8 @@ std::vector<HeadProfile> profile_heads(const recording::Recording& recording, in
 
 struct MeasuredHeads::Known {
   // What is made by whoever needs it first. Those who need it meanwhile help, and where that fails the next
-  // one tries again.
+  // one tries again. It is made to its end even where the tasks of the first are called off, as others may
+  // need it: oneTBB makes it within the context of the arena, not of the task.
   template <typename Value>
   class Once {
    public:

@@ -1,29 +1,22 @@
 #pragma once
 
-#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "analysis/statistics.hpp"
 #include "app/measures/head_measures.hpp"
 #include "capture/recording/recording.hpp"
 
 namespace keyscope::measures {
-
-// How numbers are spread; NaN where there are none.
-struct Percentiles {
-  double p05 = std::numeric_limits<double>::quiet_NaN();
-  double median = std::numeric_limits<double>::quiet_NaN();
-  double p95 = std::numeric_limits<double>::quiet_NaN();
-};
 
 // How the keys and queries of a KV head lie, over all prompt tokens that the run has seen: what of
 // analysis::HeadGeometry a figure of all heads is drawn from.
 struct HeadProfile {
   int layer = 0;
   int kv_head = 0;
-  Percentiles key_cosines, query_cosines;  // to the mean key, to the mean query
-  Percentiles key_norms, query_norms;
+  analysis::Percentiles key_cosines, query_cosines;  // to the mean key, to the mean query
+  analysis::Percentiles key_norms, query_norms;
 };
 
 // A recording's heads, measured for several figures that are made of it: what one of them has asked for is
@@ -31,8 +24,8 @@ struct HeadProfile {
 // Measures are those of measure_head.
 class MeasuredHeads {
  public:
-  // Nothing is measured yet. A figure alone is made of a recording, so that one stands for it.
-  //   recording: outlives this, and does not grow
+  // Nothing is measured yet. Implicit, so that a figure which shares nothing is made of a recording itself.
+  //   recording: outlives this; of one that grows, each call is about what is there then
   MeasuredHeads(const recording::Recording& recording);
   ~MeasuredHeads();
   MeasuredHeads(const MeasuredHeads&) = delete;
@@ -42,7 +35,7 @@ class MeasuredHeads {
 
   // At each moment every recorded head, in order of layer and KV head, with this part; which others are known
   // varies. Valid as long as this is.
-  //   throws as measure_head and for_each_head
+  //   throws as measure_head
   std::vector<std::span<const HeadMeasures>> with(Part part, std::span<const Moment> moments) const;
 
   // Says what is about to be asked for: once the first of these parts is, all of them are measured, so that
@@ -50,7 +43,7 @@ class MeasuredHeads {
   void expect(Parts parts, std::span<const Moment> moments) const;
 
   // Every recorded head of a run, by layer and KV head; heads without keys are left out.
-  //   throws FileError as the recording does, and on keys or queries that are not finite; as for_each_head
+  //   throws FileError as the recording does, and on keys or queries that are not finite
   const std::vector<HeadProfile>& profiles(int run) const;
 
  private:

@@ -132,8 +132,9 @@ nlohmann::ordered_json run_json(const recording::RunInfo& info, const RunMeasure
   return json;
 }
 
-}  // namespace
-
+// Does the work of every head, and holds no more of them at a time than two layers have. Each thread takes
+// the next one, until all are done.
+//   throws Cancelled where the caller's tasks were called off
 void for_each_head(const recording::RecordingInfo& info, std::size_t n_heads,
                    const std::function<void(std::size_t)>& work) {
   const int n_of_two_layers = 2 * std::max(1, info.model.n_kv_heads);
@@ -147,6 +148,8 @@ void for_each_head(const recording::RecordingInfo& info, std::size_t n_heads,
   });
   if (n_done < n_heads) throw Cancelled("interrupted; not all heads were measured");
 }
+
+}  // namespace
 
 std::vector<RunMeasures> measure_recording(const recording::Recording& recording,
                                            const MeasureSelection& selection, Parts parts,

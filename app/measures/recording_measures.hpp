@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -34,15 +33,9 @@ std::vector<RunMeasures> measure_recording(const recording::Recording& recording
                                            const MeasureProgress& progress,
                                            const std::atomic<bool>& cancelled);
 
-// Does the work of every head on all cores, and holds no more of them at a time than two layers have: each
-// thread takes the next one.
-//   throws what the work throws; Cancelled where the caller's tasks were called off before all heads are done
-void for_each_head(const recording::RecordingInfo& info, std::size_t n_heads,
-                   const std::function<void(std::size_t)>& work);
-
 // Every recorded head at several moments, [moment][head], in order of layer and KV head; what they have in
 // common is read once.
-//   throws as measure_head and for_each_head
+//   throws as measure_head; Cancelled where the caller's tasks were called off
 std::vector<std::vector<HeadMeasures>> measure_heads(const recording::Recording& recording,
                                                      std::span<const Moment> moments, Parts parts);
 

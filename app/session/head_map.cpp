@@ -12,7 +12,7 @@ namespace keyscope::session {
 const measures::HeadMeasures* find_measured(const std::map<HeadKey, MeasuredHead>& measured,
                                             const HeadKey& head, const figures::HeadMeasure& measure) {
   const auto found = measured.find(head);
-  const bool is_known = found != measured.end() && found->second.parts.has(figures::part_of(measure));
+  const bool is_known = found != measured.end() && found->second.parts.has(figures::part_of_measure(measure));
   return is_known ? &found->second.measures : nullptr;
 }
 

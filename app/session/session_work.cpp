@@ -65,7 +65,7 @@ void Session::want_measures() {
                       prompt_seen(state_.selection.run),
                       reference,
                       reference < 0 ? 0 : prompt_seen(reference),
-                      {figures::part_of(measure_choices()[state_.map_choice().measure])}};
+                      {figures::part_of_measure(measure_choices()[state_.map_choice().measure])}};
   const auto much_longer = [&](std::int64_t n_tokens, std::int64_t before) {
     return n_tokens > before && (n_tokens >= 2 * before || n_tokens == state_.info->n_prompt());
   };

@@ -109,7 +109,7 @@ class File {
       throw;
     }
   }
-  // The lock of a file being written, as long as this lives, also when the file is closed.
+  // A file being written stays locked as long as what is returned lives, also when it is closed.
   std::unique_ptr<Descriptor> keep_lock() const;  // throws FileError
   void flush();  // into the operating system; never calls fsync; throws as check_output does
   void close();  // with every object still open in it; throws as check_output does

@@ -36,7 +36,7 @@ class Packing {
   bool step(const hdf5::Group& root);
 
   // Copies the rest of the recording, closed and complete, and puts the copy in its place. Returns the copy's
-  // lock.
+  // lock (see hdf5::File::keep_lock).
   //   throws FileError; the recording is then as it was
   std::unique_ptr<Descriptor> finish();
 

@@ -91,7 +91,13 @@ hdf5::File PartFile::create() {
   std::error_code error;
   if (std::filesystem::exists(std::filesystem::symlink_status(part_, error))) lock_stale_part();
   hdf5::File file = hdf5::File::create(unsettled_, part_);
-  lock_ = file.keep_lock();
+  try {
+    lock_ = file.keep_lock();
+  } catch (const FileError&) {
+    file.abandon();
+    remove();
+    throw;
+  }
   return file;
 }
 
@@ -105,20 +111,21 @@ void PartFile::settle() {
   stale_.reset();
 }
 
-void PartFile::publish() const {
+void PartFile::publish() {
   sync_path(part_);
   try {
     output_path(out_, true);  // what has appeared there meanwhile may be no file at all
   } catch (const FileError& error) {
     throw FileError(fmt::format("{}; it is in {}", error.what(), part_.string()));
   }
-  NewFile file{part_, out_, replace_, true};
+  NewFile file{part_, out_, replace_, true, std::move(lock_)};
   complete_file(file);
 }
 
-void PartFile::remove() const noexcept {
+void PartFile::remove() noexcept {
   std::error_code ignored;
   std::filesystem::remove(unsettled_.empty() ? part_ : unsettled_, ignored);
+  lock_.reset();
 }
 
 void reserve_space(int descriptor, std::uint64_t n_bytes, const std::string& where) {

@@ -19,8 +19,9 @@ class PartFile {
   // moments, or was a replay, which can be made again.
   PartFile(const std::filesystem::path& out, bool replace);
 
-  // A new file, locked against other writers until `unlock`, under a name of this process's own. A stale
-  // OUT.part, which may be replaced and which nobody writes to, is locked until it makes room for it.
+  // A new file, locked against other writers, also when it is closed, until it has the name OUT, is removed
+  // or this is gone; under a name of this process's own. A stale OUT.part, which may be replaced and which
+  // nobody writes to, is locked until it makes room for it.
   hdf5::File create();
   // Calls it OUT.part, durably: its content is such that a process which is killed from now on leaves
   // something that can be read. What else has that name by then is left as it is.
@@ -28,13 +29,13 @@ class PartFile {
 
   // Gives the closed OUT.part the name OUT, durably, and without replacing a file that has appeared meanwhile
   // unless that is allowed.
-  void publish() const;
+  void publish();
 
-  void remove() const noexcept;
+  void remove() noexcept;
 
   // Another file has taken the place of OUT.part: with its lock it goes on.
   void hold(std::unique_ptr<Descriptor> lock) { lock_ = std::move(lock); }
-  // Called when OUT.part is published, removed, or left as it is.
+  // OUT.part stays as it is.
   void unlock() noexcept { lock_.reset(); }
 
   const std::filesystem::path& out() const { return out_; }

@@ -46,7 +46,7 @@ class ReplayFile {
   recording::hdf5::Group run_group(std::size_t run) const;
   void flush_and_sync();
 
-  const recording::PartFile& place_;
+  recording::PartFile& place_;
   const ReplayPlan& plan_;
   recording::hdf5::File file_;
   std::size_t runs_done_ = 0;

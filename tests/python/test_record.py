@@ -25,7 +25,7 @@ from transformers_models import N_PROMPT, make, prompt  # noqa: E402
 
 import keyscope  # noqa: E402
 from keyscope.policies import PolicyError  # noqa: E402
-from keyscope.record import RecordError, hooks, record, recorder  # noqa: E402
+from keyscope.record import RecordError, hooks, record, recorder, writer  # noqa: E402
 from keyscope.record.layout import round_to_bfloat16  # noqa: E402
 from keyscope.record.origin import token_text  # noqa: E402
 
@@ -425,6 +425,25 @@ def test_an_interrupted_recording_replaces_nothing(model: Any, tmp_path: Path) -
     finally:
         hook.remove()
     assert not list(tmp_path.glob("n.h5*"))
+
+
+def test_nobody_takes_a_closed_part_before_it_has_its_name(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = writer.RecordingWriter._publish
+    tried: list[Path] = []
+
+    def look_and_publish(recording: writer.RecordingWriter) -> Path:
+        with pytest.raises(FileExistsError, match="is being written to by another recording"):
+            writer.check_output(recording.out, force=True)
+        tried.append(recording.part)
+        return publish(recording)
+
+    monkeypatch.setattr(writer.RecordingWriter, "_publish", look_and_publish)
+    out = tmp_path / "r.h5"
+    record(model, None, prompt(9), out=out, progress=False).close()
+    assert tried == [tmp_path / "r.h5.part"]
+    writer.check_output(out, force=True)
 
 
 def test_a_kill_leaves_a_part_that_opens(tmp_path: Path, run_keyscope: Callable[..., str]) -> None:

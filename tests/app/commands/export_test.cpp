@@ -1,14 +1,20 @@
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "tests/support/captured_phonebook.hpp"
 #include "tests/support/cli.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::test {
 
@@ -17,6 +23,7 @@ namespace keyscope::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -101,6 +108,27 @@ TEST(ExportedFigures, LeaveOutWhatATinyRecordingHasNothingFor) {
   const CliResult asked =
       run_cli({"export", recording, "--figure", "redundancy", "--out", folder.file("f.h5").string()});
   EXPECT_EQ(asked.status, 1) << "what was asked for by name is not left out";
+}
+
+// Within a figure of all heads, the only one.
+TEST(ExportInterrupted, CtrlCLeavesNothing) {
+  const ScratchFolder folder;
+  nlohmann::json ids = nlohmann::json::array();
+  for (int i = 0; i < 6000; ++i) ids.push_back(256 + i % 700);
+  std::ofstream(folder.file("ids.json")) << json_text(ids);
+  const std::string recording = folder.file("r.h5").string();
+  const auto out = folder.file("f.h5");
+  ASSERT_EQ(run_cli({"capture", "--model", kDemoModel, "--prompt-ids", folder.file("ids.json").string(),
+                     "--quiet", "--out", recording})
+                .status,
+            0);
+  CliProcess process({"export", recording, "--figure", "bounds", "--quiet", "--out", out.string()});
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const int status = process.end_by(SIGINT);
+  if (status == 0) GTEST_SKIP() << "it was made before the interrupt";
+  EXPECT_EQ(status, 130);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    EXPECT_THAT(entry.path().filename().string(), AnyOf("ids.json", "r.h5"));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ FigureRequest asked(const char* measure, const char* reference) {
 
 std::vector<measures::HeadMeasures> heads_of(const recording::Recording& recording, int run) {
   const measures::Moment end{run};
-  return measures::measure_heads(recording, {&end, 1}, measures::Parts::cheap()).front();
+  return measures::measure_heads(recording, {&end, 1}, measures::Parts::all()).front();
 }
 
 // The slow way: out of the JSON that `analyze` writes.

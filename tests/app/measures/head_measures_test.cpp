@@ -213,13 +213,6 @@ TEST(HeadMeasures, BeforeTheFirstBlockThereIsNothing) {
   EXPECT_FALSE(found.bound_pairs);
 }
 
-TEST(HeadMeasures, CostlyPartsAreLeftOutOnRequest) {
-  const auto found = measure_head(DrawnRecording(), kKeydiff, kLayer, 0, Parts::cheap());
-  EXPECT_FALSE(found.bound_pairs);
-  EXPECT_FALSE(found.pca_explained);
-  EXPECT_TRUE(found.spearman);
-}
-
 TEST(HeadMeasures, NotFiniteEntriesAreNamed) {
   DrawnRecording recording;
   recording.heads[kKeydiff][1].keys(5, 2) = std::numeric_limits<float>::quiet_NaN();

@@ -107,7 +107,7 @@ TEST(HeadMap, WhatSpeaksOfTheModelIsOfTheFullCache) {
   const HeadMap& map = session.state().map;
   EXPECT_EQ(map.title, "of none") << "and not a difference of two biased numbers";
   EXPECT_FALSE(map.biased);
-  const auto full = measures::measure_head(*recording, 0, 3, 2, measures::Parts::cheap());
+  const auto full = measures::measure_head(*recording, 0, 3, 2, measures::Parts::all());
   EXPECT_EQ(map.cell(*recording->info(), 3, 2)->value, full.spearman);
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <string>
 #include <utility>
 
@@ -11,11 +9,10 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/outputs_together.hpp"
 #include "capture/recording/recording.hpp"
-#include "tests/support/scratch_folder.hpp"
-#include "tests/support/synthetic_capture.hpp"
+#include "tests/capture/recording/out_file.hpp"
 
 namespace keyscope::recording {
 
@@ -25,34 +22,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Parts : public ::testing::Test {
- protected:
-  std::filesystem::path part() const { return out_.string() + ".part"; }
+class PartFileTest : public OutFile {};
 
-  static void write_text(const std::filesystem::path& path, const std::string& text) {
-    std::ofstream(path) << text;
-  }
-  static std::string message_of(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "no FileError";
-  }
-
-  test::ScratchFolder folder_;
-  std::filesystem::path out_ = folder_.path() / "out.h5";
-  SyntheticCapture capture_;
-};
-
-TEST_F(Parts, RefusesThatOfAKilledCapture) {
+TEST_F(PartFileTest, RefusesThatOfAKilledCapture) {
   write_text(part(), "precious");
   EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("killed"));
   EXPECT_EQ(read_file(part()), "precious");
 }
 
-TEST_F(Parts, RefusesOneThatHoldsBlocks) {
+TEST_F(PartFileTest, RefusesOneThatHoldsBlocks) {
   auto killed = make_recording_writer(out_, false);
   capture_.send(*killed, 4);
   killed->end(false);
@@ -64,7 +42,7 @@ TEST_F(Parts, RefusesOneThatHoldsBlocks) {
 }
 
 // It may be somebody's, or more than this program can read.
-TEST_F(Parts, RefusesOneThatItCannotRead) {
+TEST_F(PartFileTest, RefusesOneThatItCannotRead) {
   auto killed = make_recording_writer(out_, false);
   capture_.send(*killed, 4);
   killed->end(false);
@@ -79,7 +57,7 @@ TEST_F(Parts, RefusesOneThatItCannotRead) {
 }
 
 // Killed before it had written what a recording begins with.
-TEST_F(Parts, OneInWhichNothingWasRecordedIsNotInTheWay) {
+TEST_F(PartFileTest, OneInWhichNothingWasRecordedIsNotInTheWay) {
   const auto empty_hdf5 = folder_.file("empty.h5");
   H5Fclose(H5Fcreate(empty_hdf5.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
   for (const std::string& left : {std::string(), std::string(4096, '\0'), read_file(empty_hdf5)}) {
@@ -95,7 +73,7 @@ TEST_F(Parts, OneInWhichNothingWasRecordedIsNotInTheWay) {
 }
 
 // However long it takes to lay it out: what a kill leaves until then is no part of a recording.
-TEST_F(Parts, HasItsNameWhenItCanBeRead) {
+TEST_F(PartFileTest, HasItsNameWhenItCanBeRead) {
   PartFile place(out_, false);
   hdf5::File file = place.create();
   file.root().create_group("entry", "NXentry");
@@ -113,7 +91,7 @@ TEST_F(Parts, HasItsNameWhenItCanBeRead) {
 }
 
 // Until the new one can be read, the old one is all there is.
-TEST_F(Parts, ReplacesTheOldOneAtTheEndWhereForced) {
+TEST_F(PartFileTest, ReplacesTheOldOneAtTheEndWhereForced) {
   write_text(part(), "stale");
   {
     PartFile place(out_, true);
@@ -130,7 +108,7 @@ TEST_F(Parts, ReplacesTheOldOneAtTheEndWhereForced) {
 }
 
 // What has its name by then is somebody's: another capture's, say.
-TEST_F(Parts, LeavesOneThatAppearsMeanwhile) {
+TEST_F(PartFileTest, LeavesOneThatAppearsMeanwhile) {
   for (const bool replace : {false, true}) {
     PartFile place(out_, replace);
     place.create().close();
@@ -143,7 +121,7 @@ TEST_F(Parts, LeavesOneThatAppearsMeanwhile) {
   }
 }
 
-TEST_F(Parts, ReplacesNoFolderAndNoneThatIsBeingWritten) {
+TEST_F(PartFileTest, ReplacesNoFolderAndNoneThatIsBeingWritten) {
   std::filesystem::create_directory(part());
   EXPECT_THAT(message_of([&] { PartFile(out_, true).create(); }), HasSubstr("out.h5.part"));
   EXPECT_TRUE(std::filesystem::is_directory(part()));
@@ -155,8 +133,8 @@ TEST_F(Parts, ReplacesNoFolderAndNoneThatIsBeingWritten) {
   EXPECT_TRUE(std::filesystem::exists(part()));
 }
 
-// A recording is closed before it gets its name, and before it is compressed.
-TEST_F(Parts, IsLockedUntilItIsPublished) {
+// A recording is closed before it is compressed, and before it gets its name, for which it may have to wait.
+TEST_F(PartFileTest, IsLockedUntilItIsPublished) {
   const auto force = [&] { PartFile(out_, true).create(); };
   PartFile place(out_, false);
   place.create().close();
@@ -169,10 +147,14 @@ TEST_F(Parts, IsLockedUntilItIsPublished) {
   std::filesystem::rename(copy, part());
   place.hold(std::move(lock));
   EXPECT_THAT(message_of(force), HasSubstr("is writing to it"));
-  place.unlock();
-  EXPECT_NO_THROW(force());
-  place.publish();
+  {
+    OutputsTogether outputs;
+    place.publish();
+    EXPECT_THAT(message_of(force), HasSubstr("is writing to it")) << "it waits for its name";
+    outputs.commit();
+  }
   EXPECT_TRUE(std::filesystem::exists(out_));
+  EXPECT_NO_THROW(force());
 }
 
 }  // namespace

@@ -14,10 +14,10 @@
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/outputs_together.hpp"
 #include "capture/recording/recording.hpp"
+#include "tests/capture/recording/out_file.hpp"
 #include "tests/support/recording_comparison.hpp"
-#include "tests/support/scratch_folder.hpp"
-#include "tests/support/synthetic_capture.hpp"
 
 namespace keyscope::recording {
 
@@ -27,26 +27,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Writer : public ::testing::Test {
- protected:
-  std::filesystem::path part() const { return out_.string() + ".part"; }
-
-  static void write_text(const std::filesystem::path& path, const std::string& text) {
-    std::ofstream(path) << text;
-  }
-  static std::string message_of(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "no FileError";
-  }
-
-  test::ScratchFolder folder_;
-  std::filesystem::path out_ = folder_.path() / "out.h5";
-  SyntheticCapture capture_;
-};
+class Writer : public OutFile {};
 
 TEST_F(Writer, RefusesAnExistingFile) {
   write_text(out_, "precious");
@@ -92,6 +73,25 @@ TEST_F(Writer, RefusesASecondWriterEvenWithReplace) {
   first->block(capture_.block(0, 0));
   first->end(false);
   EXPECT_EQ(open_recording(out_.string())->info()->runs[0].blocks_done, 1);
+}
+
+TEST_F(Writer, RefusesASecondWriterUntilTheFirstHasItsName) {
+  for (const bool compress : {false, true}) {
+    SyntheticOptions options;
+    options.compress = compress;
+    const SyntheticCapture capture(options);
+    OutputsTogether outputs;
+    auto first = make_recording_writer(out_, true);
+    capture.send(*first);
+    first->end(true);
+    auto second = make_recording_writer(out_, true);
+    EXPECT_THAT(message_of([&] { second->begin(capture.plan()); }), HasSubstr("another capture"));
+    outputs.commit();
+    second = make_recording_writer(out_, true);
+    EXPECT_NO_THROW(second->begin(capture.plan()));
+    second->end(false);
+  }
+  EXPECT_TRUE(open_recording(out_.string())->info()->complete);
 }
 
 TEST_F(Writer, RefusesPlacesThatCannotBe) {

@@ -202,13 +202,17 @@ class RecordingWriter:
                 run.cut()
             set_attribute(self._file["entry/provenance"], "complete", int(complete))
             self.sync()
-        self._file.close()
-        if not counted and not complete:
-            self.part.unlink()
-            return None
-        if not complete and self.out.exists():
-            return self.part
-        return self._publish()
+        lock = os.dup(self._file.id.get_vfd_handle())  # which keeps others from the closed file until it has its name
+        try:
+            self._file.close()
+            if not counted and not complete:
+                self.part.unlink()
+                return None
+            if not complete and self.out.exists():
+                return self.part
+            return self._publish()
+        finally:
+            os.close(lock)
 
     def _publish(self) -> Path:
         if self._force:
