@@ -446,6 +446,17 @@ TEST(Wilson, MoreHitsThanTrialsAreRefused) {
   EXPECT_THROW(wilson_share(-1, 3), InvalidInput);
 }
 
+TEST(Percentiles, LeaveOutWhatIsNotFinite) {
+  Values values{std::nan(""), kInf, -kInf};
+  EXPECT_TRUE(std::isnan(percentiles_of(values).median));
+  EXPECT_TRUE(std::isnan(percentiles_of({}).p05));
+  for (int i = 0; i <= 40; ++i) values.push_back(i);
+  const Percentiles at = percentiles_of(values);
+  EXPECT_DOUBLE_EQ(at.p05, 2);
+  EXPECT_DOUBLE_EQ(at.median, 20);
+  EXPECT_DOUBLE_EQ(at.p95, 38);
+}
+
 }  // namespace
 
 }  // namespace keyscope::analysis
