@@ -288,6 +288,12 @@ FileLock try_lock(int descriptor) {
   return FileLock::kHeld;
 }
 
+bool same_file(int descriptor, const fs::path& path) {
+  struct stat opened, named;
+  return fstat(descriptor, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
 int try_write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());

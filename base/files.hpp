@@ -127,6 +127,9 @@ void write_all(int descriptor, std::string_view bytes, const std::string& where)
 enum class FileLock { kHeld, kBusy, kNone };
 FileLock try_lock(int descriptor);
 
+// Whether what is open is what has that name by now.
+bool same_file(int descriptor, const std::filesystem::path& path);
+
 // A file opened to be read.
 //   expected: what it should be, for the message: "a text file"
 //   throws FileError where it is a folder or cannot be opened

@@ -70,24 +70,37 @@ Given give_name(const NewFile& file) {
   return Given::kReplaced;
 }
 
-// A file that has its name is anybody's to read and lock. What it was exchanged with goes by the name that
-// was locked until it is removed, and no other writer is to put its own file there meanwhile.
-void pass_on_lock(NewFile& file, Given given) {
-  if (file.lock == nullptr) return;
-  file.lock.reset();
-  if (given != Given::kExchanged) return;
-  file.lock = std::make_shared<Descriptor>(file.part, O_RDONLY | O_NONBLOCK);
-  try_lock(file.lock->id());
+// A hold on what has a name by now; its lock where it can be had.
+std::shared_ptr<Descriptor> hold(const fs::path& path) {
+  auto held = std::make_shared<Descriptor>(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+  try_lock(held->id());
+  return held;
+}
+
+// A file that has its name is anybody's to lock, as readers do. What it was exchanged with goes by the name
+// that was locked until it is removed, and no other writer is to put a file of its own there meanwhile: it is
+// held before.
+Given give_locked_name(NewFile& file) {
+  std::shared_ptr<Descriptor> older;
+  if (file.lock != nullptr && file.replace) older = hold(file.path);
+  const Given given = give_name(file);
+  file.lock = given == Given::kExchanged ? std::move(older) : nullptr;
+  return given;
 }
 
 // Returns what is to be said where it fails: then the part, which is the older file's only copy, stays.
-std::string take_back(NewFile& file, Given given) {
+std::string take_back(NewFile& file, Given given, bool locked) {
   if (given == Given::kReplaced) return "";
-  if (given == Given::kNew)
-    return rename_without_replacing(file.path, file.part) == 0
-               ? ""
-               : fmt::format("; {} has its name already, and stays", file.path.string());
-  if (rename_with(file.part, file.path, RENAME_EXCHANGE) == 0) return "";
+  if (given == Given::kNew) {
+    if (rename_without_replacing(file.path, file.part) != 0)
+      return fmt::format("; {} has its name already, and stays", file.path.string());
+    if (locked) file.lock = hold(file.part);
+    return "";
+  }
+  if (rename_with(file.part, file.path, RENAME_EXCHANGE) == 0) {
+    if (locked) file.lock = hold(file.part);
+    return "";
+  }
   file.keeps_part = true;
   return fmt::format("; {} is new already, and what it replaced is in {}", file.path.string(),
                      file.part.string());
@@ -115,8 +128,10 @@ void refuse_same_place(const NewFile& one, const NewFile& other) {
                         second.string()));
 }
 
-// Where it cannot be taken away, the next process that writes there does so.
+// Where it cannot be taken away, the next process that writes there does so. A part that was locked may be
+// another's by now.
 void remove_part(const NewFile& file) noexcept {
+  if (file.lock != nullptr && file.lock->id() >= 0 && !same_file(file.lock->id(), file.part)) return;
   std::error_code ignored;
   fs::remove(file.part, ignored);
 }
@@ -126,15 +141,14 @@ void remove_part(const NewFile& file) noexcept {
 void give_names(std::span<NewFile> files) {
   std::vector<Given> given;
   given.reserve(files.size());
+  std::vector<bool> locked;
+  for (const NewFile& file : files) locked.push_back(file.lock != nullptr);
   try {
-    for (NewFile& file : files) {
-      given.push_back(give_name(file));
-      pass_on_lock(file, given.back());
-    }
+    for (NewFile& file : files) given.push_back(give_locked_name(file));
     sync_folders(files);
   } catch (const std::exception& error) {
     std::string left;
-    for (std::size_t i = given.size(); i-- > 0;) left += take_back(files[i], given[i]);
+    for (std::size_t i = given.size(); i-- > 0;) left += take_back(files[i], given[i], locked[i]);
     throw FileError(error.what() + left);
   }
   for (std::size_t i = 0; i < files.size(); ++i)

@@ -15,6 +15,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -259,6 +260,12 @@ capture::CaptureOptions recorded_options(const evaluation::Settings& settings,
   return options;
 }
 
+void remove_unless_locked(const fs::path& part) {
+  const Descriptor file(part, O_RDWR);
+  std::error_code ignored;
+  if (file.id() >= 0 && try_lock(file.id()) != FileLock::kBusy) fs::remove(part, ignored);
+}
+
 // Those that are not there yet.
 //   returns how many there are now
 std::int64_t record_examples(const EvalOptions& options, const capture::Model& model,
@@ -277,8 +284,7 @@ std::int64_t record_examples(const EvalOptions& options, const capture::Model& m
         capture_to_file(model, recorded_options(outcome.settings, table, example, asked, *at),
                         {.out = out, .replace = true, .quiet = options.quiet, .keeps_cut = false});
       } catch (...) {
-        std::error_code ignored;
-        fs::remove(out.string() + ".part", ignored);
+        remove_unless_locked(out.string() + ".part");  // another capture's, which this one had to leave alone
         throw;
       }
   }

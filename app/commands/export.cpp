@@ -181,6 +181,35 @@ void write_page(const ExportArguments& arguments, const CLI::App& command) {
   if (!arguments.quiet) say(stderr, "{}: {}\n", arguments.html, bytes_text(std::ssize(html)));
 }
 
+// What goes wrong first in one of several tasks. It calls the others off: what ends because of that is
+// Cancelled, and says nothing.
+class FirstFailure {
+ public:
+  explicit FirstFailure(JobWatch& watch) : watch_(watch) {}
+
+  template <typename Work>
+  auto guarded(const Work& work) {
+    try {
+      return work();
+    } catch (const Cancelled&) {
+      throw;
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!watch_.cancelled()) failure_ = std::current_exception();
+      watch_.cancel();
+      throw;
+    }
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  JobWatch& watch_;
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
 void run_export(const ExportArguments& arguments, const CLI::App& command) {
   if (!arguments.html.empty()) return write_page(arguments, command);
   if (arguments.out.empty())
@@ -217,20 +246,8 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
       return std::nullopt;
     }
   };
-  std::mutex mutex;
-  std::exception_ptr failure;  // the first; what ends because of it is Cancelled
-  const auto build_or_end = [&](std::size_t i) {
-    try {
-      return build(i);
-    } catch (const Cancelled&) {
-      throw;
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-      watch.cancel();
-      throw;
-    }
-  };
+  FirstFailure failure(watch);
+  const auto build_or_end = [&](std::size_t i) { return failure.guarded([&] { return build(i); }); };
   const auto write = [&](const Made& figure) {
     if (figure) writer.add(*figure);
     n_written += figure ? 1 : 0;
@@ -245,7 +262,7 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
                                        make_filter<std::size_t, Made>(filter_mode::parallel, build_or_end) &
                                        make_filter<Made, void>(filter_mode::serial_in_order, write));
   } catch (const Cancelled&) {
-    if (failure) std::rethrow_exception(failure);
+    failure.rethrow();
     throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
   }
   writer.finish();

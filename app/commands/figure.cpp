@@ -148,12 +148,16 @@ void draw_blocks(const recording::Recording& recording, const FigureArguments& a
   progress.clear();
 }
 
-// A figure of all heads, which may take minutes, says how many of them it has come to.
-figures::Figure build_visibly(const recording::Recording& recording, const figures::FigureRequest& request) {
+// A figure of all heads, which may take minutes, says how many of them it has come to, and looks at each
+// whether to go on.
+figures::Figure build_visibly(const recording::Recording& recording, const FigureArguments& arguments) {
+  const figures::FigureRequest& request = arguments.request;
+  const auto heads = session::heads_of_figure(*recording.info(), request);
+  if (heads.empty()) return figures::build_figure(recording, request);
   JobWatch watch(request.name);
-  const session::WatchedRecording watched(recording, session::heads_of_figure(*recording.info(), request),
-                                          watch);
+  const session::WatchedRecording watched(recording, heads, watch);
   Progress progress("heads", false);
+  OnInterrupt on_interrupt([&] { watch.cancel(); });
   std::mutex mutex;
   std::condition_variable_any ended;
   const std::jthread line([&](const std::stop_token& stop) {
@@ -163,7 +167,11 @@ figures::Figure build_visibly(const recording::Recording& recording, const figur
       progress.update(status.done, status.total, request.name);
     }
   });
-  return figures::build_figure(watched, request);
+  try {
+    return figures::build_figure(watched, request);
+  } catch (const Cancelled&) {
+    throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
+  }
 }
 
 void run_figure(FigureArguments& arguments, const CLI::App& command) {
@@ -195,7 +203,7 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
 
   const auto recording = recording::open_recording(arguments.file);
   if (animation) return draw_blocks(*recording, arguments);
-  const figures::Figure figure = build_visibly(*recording, request);
+  const figures::Figure figure = build_visibly(*recording, arguments);
   if (!nexus) return figures::draw_to_file(figure, arguments.out, arguments.page);
   const auto info = recording->info();
   figures::write_nexus(arguments.out, {figure}, {info->provenance, info->model, info->prompt},

@@ -21,12 +21,6 @@
 namespace keyscope::recording {
 namespace {
 
-bool same_file(int descriptor, const std::filesystem::path& path) {
-  struct stat opened, named;
-  return fstat(descriptor, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
-         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-}
-
 // Whether a file has no byte but zeros: what a file system leaves where nothing was written.
 bool is_blank(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -119,7 +113,12 @@ void PartFile::publish() {
     throw FileError(fmt::format("{}; it is in {}", error.what(), part_.string()));
   }
   NewFile file{part_, out_, replace_, true, std::move(lock_)};
-  complete_file(file);
+  try {
+    complete_file(file);
+  } catch (...) {
+    lock_ = std::move(file.lock);
+    throw;
+  }
 }
 
 void PartFile::remove() noexcept {

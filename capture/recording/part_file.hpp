@@ -49,7 +49,7 @@ class PartFile {
   std::filesystem::path out_;
   std::filesystem::path part_;
   std::filesystem::path unsettled_;    // what it is called until then; empty afterwards
-  std::unique_ptr<Descriptor> lock_;   // of OUT.part, which is closed before it is published
+  std::shared_ptr<Descriptor> lock_;   // of OUT.part, which is closed before it is published
   std::unique_ptr<Descriptor> stale_;  // the part that makes room
   bool replace_ = false;
 };

@@ -41,8 +41,6 @@ class ReplayFile {
   void finish(bool complete);
 
  private:
-  void lay_out(const Source& source, const std::function<void()>& after_chunk,
-               const std::function<void(int layer)>& after_layer);
   recording::hdf5::Group run_group(std::size_t run) const;
   void flush_and_sync();
 

@@ -28,6 +28,7 @@ namespace {
 // What calls of these fail with, one after another; 0, and after the last: they do not.
 std::deque<int> rename_errors, unlink_errors, fsync_errors;
 std::vector<std::string> synced;  // names of files and folders
+std::function<void()> at_sync = [] {};
 
 bool fails(std::deque<int>& errors) {
   if (errors.empty()) return false;
@@ -52,6 +53,7 @@ extern "C" int fsync(int descriptor) {
   std::error_code ignored;
   synced.push_back(
       std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), ignored).filename());
+  at_sync();
   if (fails(fsync_errors)) return -1;
   return static_cast<int>(syscall(SYS_fsync, descriptor));
 }
@@ -213,6 +215,43 @@ TEST_F(Outputs, AreOnTheDiskInTheOrderOfTheirFolders) {
   synced.clear();
   give_names(files);
   EXPECT_THAT(synced, testing::ElementsAre("z", "a"));
+}
+
+// The older file has the part's name until the new one's is on the disk.
+TEST_F(Outputs, ALockedPartIsNobodyElsesUntilItIsGone) {
+  const auto is_locked = [&](const char* name) {
+    return try_lock(Descriptor(file(name), O_RDWR).id()) == FileLock::kBusy;
+  };
+  put("a", "old");
+  std::vector<NewFile> files{part_of("a", true)};
+  files[0].lock = std::make_shared<Descriptor>(files[0].part, O_RDWR);
+  ASSERT_EQ(try_lock(files[0].lock->id()), FileLock::kHeld);
+  int n_seen = 0;
+  at_sync = [&] {
+    ++n_seen;
+    EXPECT_EQ(read_file(file("a.part")), "old");
+    EXPECT_TRUE(is_locked("a.part"));
+    EXPECT_FALSE(is_locked("a")) << "it has its name";
+  };
+  give_names(files);
+  at_sync = [] {};
+  EXPECT_EQ(n_seen, 1);
+  EXPECT_THAT(names(), UnorderedElementsAre("a"));
+}
+
+// Where there was no lock to be had of the older file, say.
+TEST_F(Outputs, APartThatIsAnothersByThenIsLeft) {
+  put("a", "old");
+  std::vector<NewFile> files{part_of("a", true)};
+  files[0].lock = std::make_shared<Descriptor>(files[0].part, O_RDWR);
+  at_sync = [&] {
+    fs::remove(file("a.part"));
+    put("a.part", "another's");
+  };
+  give_names(files);
+  at_sync = [] {};
+  EXPECT_EQ(read_file(file("a")), "new a");
+  EXPECT_EQ(read_file(file("a.part")), "another's");
 }
 
 class OldFileSystem : public Outputs {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -99,9 +100,13 @@ TEST(MeasuredHeads, AreMeasuredOnceForTwoWhoAskAtATime) {
   const MeasuredHeads heads(recording);
   const Moment moments[] = {{kOfNone}, {kOfKeydiff}};
   std::atomic<int> n_asking = 0;
+  std::once_flag waited;
   recording.before_reading = [&] {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    while (n_asking < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    std::call_once(waited, [&] {
+      for (int ms = 0; n_asking < 2 && ms < 1000; ++ms)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until it does no more than wait
+    });
   };
   std::array<std::vector<std::optional<double>>, 2> found;
   oneapi::tbb::parallel_for(

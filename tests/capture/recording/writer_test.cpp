@@ -1,6 +1,4 @@
 #include <chrono>
-#include <fstream>
-#include <functional>
 #include <random>
 #include <thread>
 
