@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <exception>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -181,35 +179,6 @@ void write_page(const ExportArguments& arguments, const CLI::App& command) {
   if (!arguments.quiet) say(stderr, "{}: {}\n", arguments.html, bytes_text(std::ssize(html)));
 }
 
-// What goes wrong first in one of several tasks. It calls the others off: what ends because of that is
-// Cancelled, and says nothing.
-class FirstFailure {
- public:
-  explicit FirstFailure(JobWatch& watch) : watch_(watch) {}
-
-  template <typename Work>
-  auto guarded(const Work& work) {
-    try {
-      return work();
-    } catch (const Cancelled&) {
-      throw;
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!watch_.cancelled()) failure_ = std::current_exception();
-      watch_.cancel();
-      throw;
-    }
-  }
-  void rethrow() const {
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
- private:
-  JobWatch& watch_;
-  std::mutex mutex_;
-  std::exception_ptr failure_;
-};
-
 void run_export(const ExportArguments& arguments, const CLI::App& command) {
   if (!arguments.html.empty()) return write_page(arguments, command);
   if (arguments.out.empty())
@@ -232,8 +201,7 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
   std::int64_t done = 0, n_written = 0;
   const auto total = static_cast<std::int64_t>(requests.size());
   const auto take = [&](oneapi::tbb::flow_control& control) {
-    watch.check();
-    if (next == requests.size()) control.stop();
+    if (watch.cancelled() || next == requests.size()) control.stop();
     return next++;
   };
   using Made = std::optional<figures::Figure>;  // empty: there is nothing to show in it
@@ -241,13 +209,20 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
     try {
       return figures::build_figure(heads, requests[i]);
     } catch (const figures::NothingToDraw& why) {
-      if (!arguments.names.empty()) throw;
+      if (!arguments.names.empty()) {
+        watch.cancel();
+        throw;
+      }
       say(stderr, "keyscope: figure '{}' is left out: {}\n", requests[i].name, why.what());
-      return std::nullopt;
+    } catch (...) {
+      // Once all is called off, what fails only ends; the first to fail calls the others off.
+      if (!watch.cancelled()) {
+        watch.cancel();
+        throw;
+      }
     }
+    return std::nullopt;
   };
-  FirstFailure failure(watch);
-  const auto build_or_end = [&](std::size_t i) { return failure.guarded([&] { return build(i); }); };
   const auto write = [&](const Made& figure) {
     if (figure) writer.add(*figure);
     n_written += figure ? 1 : 0;
@@ -256,15 +231,11 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
   };
   // As many figures at a time as there are processors are made, and they are written in order.
   using oneapi::tbb::filter_mode, oneapi::tbb::make_filter;
-  try {
-    oneapi::tbb::parallel_pipeline(oneapi::tbb::this_task_arena::max_concurrency(),
-                                   make_filter<void, std::size_t>(filter_mode::serial_in_order, take) &
-                                       make_filter<std::size_t, Made>(filter_mode::parallel, build_or_end) &
-                                       make_filter<Made, void>(filter_mode::serial_in_order, write));
-  } catch (const Cancelled&) {
-    failure.rethrow();
-    throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
-  }
+  oneapi::tbb::parallel_pipeline(oneapi::tbb::this_task_arena::max_concurrency(),
+                                 make_filter<void, std::size_t>(filter_mode::serial_in_order, take) &
+                                     make_filter<std::size_t, Made>(filter_mode::parallel, build) &
+                                     make_filter<Made, void>(filter_mode::serial_in_order, write));
+  if (watch.cancelled()) throw Cancelled(fmt::format("interrupted; {} was not written", arguments.out));
   writer.finish();
   progress.clear();
   if (!arguments.quiet) say(stderr, "{}: {} figures\n", arguments.out, n_written);
