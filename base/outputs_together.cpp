@@ -89,18 +89,13 @@ Given give_locked_name(NewFile& file) {
 }
 
 // Returns what is to be said where it fails: then the part, which is the older file's only copy, stays.
-std::string take_back(NewFile& file, Given given, bool locked) {
+std::string take_back(NewFile& file, Given given) {
   if (given == Given::kReplaced) return "";
-  if (given == Given::kNew) {
-    if (rename_without_replacing(file.path, file.part) != 0)
-      return fmt::format("; {} has its name already, and stays", file.path.string());
-    if (locked) file.lock = hold(file.part);
-    return "";
-  }
-  if (rename_with(file.part, file.path, RENAME_EXCHANGE) == 0) {
-    if (locked) file.lock = hold(file.part);
-    return "";
-  }
+  if (given == Given::kNew)
+    return rename_without_replacing(file.path, file.part) == 0
+               ? ""
+               : fmt::format("; {} has its name already, and stays", file.path.string());
+  if (rename_with(file.part, file.path, RENAME_EXCHANGE) == 0) return "";
   file.keeps_part = true;
   return fmt::format("; {} is new already, and what it replaced is in {}", file.path.string(),
                      file.part.string());
@@ -148,7 +143,10 @@ void give_names(std::span<NewFile> files) {
     sync_folders(files);
   } catch (const std::exception& error) {
     std::string left;
-    for (std::size_t i = given.size(); i-- > 0;) left += take_back(files[i], given[i], locked[i]);
+    for (std::size_t i = given.size(); i-- > 0;) {
+      left += take_back(files[i], given[i]);
+      if (locked[i]) files[i].lock = hold(files[i].part);
+    }
     throw FileError(error.what() + left);
   }
   for (std::size_t i = 0; i < files.size(); ++i)

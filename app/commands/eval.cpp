@@ -284,7 +284,7 @@ std::int64_t record_examples(const EvalOptions& options, const capture::Model& m
         capture_to_file(model, recorded_options(outcome.settings, table, example, asked, *at),
                         {.out = out, .replace = true, .quiet = options.quiet, .keeps_cut = false});
       } catch (...) {
-        remove_unless_locked(out.string() + ".part");  // another capture's, which this one had to leave alone
+        remove_unless_locked(out.string() + ".part");  // where it is locked, it is another capture's
         throw;
       }
   }

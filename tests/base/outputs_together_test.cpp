@@ -239,6 +239,19 @@ TEST_F(Outputs, ALockedPartIsNobodyElsesUntilItIsGone) {
   EXPECT_THAT(names(), UnorderedElementsAre("a"));
 }
 
+TEST_F(Outputs, APartThatIsTakenBackIsLockedAgain) {
+  for (const bool replace : {false, true}) {
+    if (replace) put("a", "old");
+    std::vector<NewFile> files{part_of("a", replace), part_of("taken", false)};
+    put("taken", "precious");
+    files[0].lock = std::make_shared<Descriptor>(files[0].part, O_RDWR);
+    ASSERT_EQ(try_lock(files[0].lock->id()), FileLock::kHeld);
+    EXPECT_THAT(refusal([&] { give_names(files); }), HasSubstr("left as it is"));
+    EXPECT_EQ(read_file(file("a.part")), "new a");
+    EXPECT_EQ(try_lock(Descriptor(file("a.part"), O_RDWR).id()), FileLock::kBusy);
+  }
+}
+
 // Where there was no lock to be had of the older file, say.
 TEST_F(Outputs, APartThatIsAnothersByThenIsLeft) {
   put("a", "old");
