@@ -27,11 +27,7 @@ void check_request(std::span<const double> scores, std::span<const std::uint8_t>
       std::count_if(forced.begin(), forced.end(), [](std::uint8_t mark) { return mark != 0; });
   if (n_forced > budget)
     throw InvalidInput(fmt::format("selection of rows: {} are forced, the budget is {}", n_forced, budget));
-  for (std::size_t i = 0; i < scores.size(); ++i)
-    if (!std::isfinite(scores[i]))
-      throw InvalidInput(fmt::format(
-          "selection of rows: the score of row {} is {}; keys, values and attention weights must be finite",
-          i, scores[i]));
+  require_finite_scores(scores);
 }
 
 // Where the cut falls among rows that are not forced: all scores above the threshold stay, and of those equal
@@ -87,6 +83,14 @@ Selection select_rows(std::span<const double> scores, std::span<const std::uint8
 void force_recent(std::int64_t n_recent, std::int64_t budget, std::span<std::uint8_t> forced) {
   const auto n_rows = static_cast<std::int64_t>(forced.size());
   std::fill(forced.end() - std::min({n_recent, budget, n_rows}), forced.end(), std::uint8_t{1});
+}
+
+void require_finite_scores(std::span<const double> scores) {
+  for (std::size_t row = 0; row < scores.size(); ++row)
+    if (!std::isfinite(scores[row]))
+      throw InvalidInput(fmt::format(
+          "selection of rows: the score of row {} is {}; keys, values and attention weights must be finite",
+          row, scores[row]));
 }
 
 }  // namespace keyscope::analysis

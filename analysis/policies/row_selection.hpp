@@ -24,4 +24,8 @@ Selection select_rows(std::span<const double> scores, std::span<const std::uint8
 // Marks the `n_recent` last rows, but never more than the budget or than there are.
 void force_recent(std::int64_t n_recent, std::int64_t budget, std::span<std::uint8_t> forced);
 
+// Of rows that are to be selected by them.
+//   throws InvalidInput naming the first row whose score is not
+void require_finite_scores(std::span<const double> scores);
+
 }  // namespace keyscope::analysis

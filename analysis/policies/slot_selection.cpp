@@ -71,14 +71,6 @@ std::vector<std::uint8_t> forced_rows(const Slots& slots, std::span<const std::i
 
 namespace {
 
-void require_finite_scores(std::span<const double> scores) {
-  for (std::size_t row = 0; row < scores.size(); ++row)
-    if (!std::isfinite(scores[row]))
-      throw InvalidInput(fmt::format(
-          "selection of rows: the score of row {} is {}; keys, values and attention weights must be finite",
-          row, scores[row]));
-}
-
 // A row of one of a layer's heads.
 struct HeadRow {
   double score;
