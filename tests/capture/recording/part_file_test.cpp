@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -9,10 +10,12 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/outputs_together.hpp"
 #include "capture/recording/recording.hpp"
-#include "tests/capture/recording/out_file.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/synthetic_capture.hpp"
 
 namespace keyscope::recording {
 
@@ -21,12 +24,23 @@ namespace keyscope::recording {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
-class PartFileTest : public OutFile {};
+class PartFileTest : public ::testing::Test {
+ protected:
+  static void write_text(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path) << text;
+  }
+  std::filesystem::path part() const { return out_.string() + ".part"; }
+
+  SyntheticCapture capture_;
+  test::ScratchFolder folder_;
+  std::filesystem::path out_ = folder_.path() / "out.h5";
+};
 
 TEST_F(PartFileTest, RefusesThatOfAKilledCapture) {
   write_text(part(), "precious");
-  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("killed"));
+  EXPECT_THAT([&] { make_recording_writer(out_, false); }, ThrowsMessage<FileError>(HasSubstr("killed")));
   EXPECT_EQ(read_file(part()), "precious");
 }
 
@@ -36,8 +50,8 @@ TEST_F(PartFileTest, RefusesOneThatHoldsBlocks) {
   killed->end(false);
   std::filesystem::rename(out_, part());  // as it lies after a kill
   const std::string kept = read_file(part());
-  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }),
-              HasSubstr("with what it had recorded"));
+  EXPECT_THAT([&] { make_recording_writer(out_, false); },
+              ThrowsMessage<FileError>(HasSubstr("with what it had recorded")));
   EXPECT_EQ(read_file(part()), kept);
 }
 
@@ -51,7 +65,7 @@ TEST_F(PartFileTest, RefusesOneThatItCannotRead) {
   std::fill(torn.begin() + 512, torn.begin() + 8192, '\x7F');
   for (const std::string& left : {torn, std::string(8, '\0') + "somebody's"}) {
     write_text(part(), left);
-    EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("--force"));
+    EXPECT_THAT([&] { make_recording_writer(out_, false); }, ThrowsMessage<FileError>(HasSubstr("--force")));
     EXPECT_EQ(read_file(part()), left);
   }
 }
@@ -62,7 +76,8 @@ TEST_F(PartFileTest, OneInWhichNothingWasRecordedIsNotInTheWay) {
   H5Fclose(H5Fcreate(empty_hdf5.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
   for (const std::string& left : {std::string(), std::string(4096, '\0'), read_file(empty_hdf5)}) {
     write_text(part(), left);
-    EXPECT_THAT(message_of([&] { open_recording(part().string()); }), HasSubstr("nothing was recorded yet"));
+    EXPECT_THAT([&] { open_recording(part().string()); },
+                ThrowsMessage<FileError>(HasSubstr("nothing was recorded yet")));
     auto writer = make_recording_writer(out_, false);
     capture_.send(*writer);
     writer->end(true);
@@ -79,13 +94,15 @@ TEST_F(PartFileTest, HasItsNameWhenItCanBeRead) {
   file.root().create_group("entry", "NXentry");
   file.flush();
   EXPECT_FALSE(std::filesystem::exists(part()));
-  EXPECT_THAT(message_of([&] { file.root().open_group("absent"); }), HasSubstr("out.h5.part: "));
+  EXPECT_THAT([&] { file.root().open_group("absent"); },
+              ThrowsMessage<FileError>(HasSubstr("out.h5.part: ")));
   make_recording_writer(out_, false);
   place.settle();
-  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("is writing to it"));
+  EXPECT_THAT([&] { make_recording_writer(out_, false); },
+              ThrowsMessage<FileError>(HasSubstr("is writing to it")));
   file.close();
   place.unlock();
-  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("--force"));
+  EXPECT_THAT([&] { make_recording_writer(out_, false); }, ThrowsMessage<FileError>(HasSubstr("--force")));
   place.remove();
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
@@ -97,7 +114,8 @@ TEST_F(PartFileTest, ReplacesTheOldOneAtTheEndWhereForced) {
     PartFile place(out_, true);
     place.create().close();
     EXPECT_EQ(read_file(part()), "stale");
-    EXPECT_THAT(message_of([&] { PartFile(out_, true).create(); }), HasSubstr("is writing to it"));
+    EXPECT_THAT([&] { PartFile(out_, true).create(); },
+                ThrowsMessage<FileError>(HasSubstr("is writing to it")));
     place.remove();  // as after a full disk
   }
   EXPECT_EQ(read_file(part()), "stale");
@@ -113,7 +131,7 @@ TEST_F(PartFileTest, LeavesOneThatAppearsMeanwhile) {
     PartFile place(out_, replace);
     place.create().close();
     write_text(part(), "precious");
-    EXPECT_THAT(message_of([&] { place.settle(); }), HasSubstr("out.h5.part: has appeared"));
+    EXPECT_THAT([&] { place.settle(); }, ThrowsMessage<FileError>(HasSubstr("out.h5.part: has appeared")));
     place.remove();
     EXPECT_EQ(read_file(part()), "precious");
     std::filesystem::remove(part());
@@ -123,13 +141,14 @@ TEST_F(PartFileTest, LeavesOneThatAppearsMeanwhile) {
 
 TEST_F(PartFileTest, ReplacesNoFolderAndNoneThatIsBeingWritten) {
   std::filesystem::create_directory(part());
-  EXPECT_THAT(message_of([&] { PartFile(out_, true).create(); }), HasSubstr("out.h5.part"));
+  EXPECT_THAT([&] { PartFile(out_, true).create(); }, ThrowsMessage<FileError>(HasSubstr("out.h5.part")));
   EXPECT_TRUE(std::filesystem::is_directory(part()));
   std::filesystem::remove(part());
   PartFile place(out_, false);
   const hdf5::File file = place.create();
   place.settle();
-  EXPECT_THAT(message_of([&] { PartFile(out_, true).create(); }), HasSubstr("is writing to it"));
+  EXPECT_THAT([&] { PartFile(out_, true).create(); },
+              ThrowsMessage<FileError>(HasSubstr("is writing to it")));
   EXPECT_TRUE(std::filesystem::exists(part()));
 }
 
@@ -139,18 +158,18 @@ TEST_F(PartFileTest, IsLockedUntilItIsPublished) {
   PartFile place(out_, false);
   place.create().close();
   place.settle();
-  EXPECT_THAT(message_of(force), HasSubstr("is writing to it"));
+  EXPECT_THAT(force, ThrowsMessage<FileError>(HasSubstr("is writing to it")));
   const auto copy = folder_.path() / "copy.h5";
   hdf5::File file = hdf5::File::create(copy);
   auto lock = file.keep_lock();
   file.close();
   std::filesystem::rename(copy, part());
   place.hold(std::move(lock));
-  EXPECT_THAT(message_of(force), HasSubstr("is writing to it"));
+  EXPECT_THAT(force, ThrowsMessage<FileError>(HasSubstr("is writing to it")));
   {
     OutputsTogether outputs;
     place.publish();
-    EXPECT_THAT(message_of(force), HasSubstr("is writing to it")) << "it waits for its name";
+    EXPECT_THAT(force, ThrowsMessage<FileError>(HasSubstr("is writing to it"))) << "it waits for its name";
     outputs.commit();
   }
   EXPECT_TRUE(std::filesystem::exists(out_));

@@ -1,4 +1,6 @@
 #include <chrono>
+#include <fstream>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -14,8 +16,9 @@
 #include "base/files.hpp"
 #include "base/outputs_together.hpp"
 #include "capture/recording/recording.hpp"
-#include "tests/capture/recording/out_file.hpp"
 #include "tests/support/recording_comparison.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/synthetic_capture.hpp"
 
 namespace keyscope::recording {
 
@@ -24,12 +27,33 @@ namespace keyscope::recording {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
-class Writer : public OutFile {};
+class Writer : public ::testing::Test {
+ protected:
+  std::filesystem::path part() const { return out_.string() + ".part"; }
+
+  static void write_text(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path) << text;
+  }
+  static std::string message_of(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "no FileError";
+  }
+
+  test::ScratchFolder folder_;
+  std::filesystem::path out_ = folder_.path() / "out.h5";
+  SyntheticCapture capture_;
+};
 
 TEST_F(Writer, RefusesAnExistingFile) {
   write_text(out_, "precious");
-  EXPECT_THAT(message_of([&] { make_recording_writer(out_, false); }), HasSubstr("exists already"));
+  EXPECT_THAT([&] { make_recording_writer(out_, false); },
+              ThrowsMessage<FileError>(HasSubstr("exists already")));
   EXPECT_EQ(read_file(out_), "precious");
 }
 
@@ -48,7 +72,7 @@ TEST_F(Writer, LeavesAFileThatAppearsMeanwhile) {
   auto writer = make_recording_writer(out_, false);
   capture_.send(*writer);
   write_text(out_, "precious");
-  EXPECT_THAT(message_of([&] { writer->end(true); }), HasSubstr(".part"));
+  EXPECT_THAT([&] { writer->end(true); }, ThrowsMessage<FileError>(HasSubstr(".part")));
   EXPECT_EQ(read_file(out_), "precious");
   EXPECT_TRUE(open_recording(part().string())->info()->complete);
 }
@@ -57,8 +81,9 @@ TEST_F(Writer, ReplacesNoPipeThatAppearsMeanwhile) {
   auto writer = make_recording_writer(out_, true);
   capture_.send(*writer);
   ASSERT_EQ(mkfifo(out_.c_str(), 0600), 0);
-  EXPECT_THAT(message_of([&] { writer->end(true); }),
-              ::testing::AllOf(HasSubstr("no regular file"), HasSubstr("; it is in " + part().string())));
+  EXPECT_THAT([&] { writer->end(true); },
+              ThrowsMessage<FileError>(::testing::AllOf(HasSubstr("no regular file"),
+                                                        HasSubstr("; it is in " + part().string()))));
   EXPECT_TRUE(std::filesystem::is_fifo(out_));
   EXPECT_TRUE(open_recording(part().string())->info()->complete);
 }
@@ -67,7 +92,8 @@ TEST_F(Writer, RefusesASecondWriterEvenWithReplace) {
   auto first = make_recording_writer(out_, false);
   first->begin(capture_.plan());
   auto second = make_recording_writer(out_, true);
-  EXPECT_THAT(message_of([&] { second->begin(capture_.plan()); }), HasSubstr("another capture"));
+  EXPECT_THAT([&] { second->begin(capture_.plan()); },
+              ThrowsMessage<FileError>(HasSubstr("another capture")));
   first->block(capture_.block(0, 0));
   first->end(false);
   EXPECT_EQ(open_recording(out_.string())->info()->runs[0].blocks_done, 1);
@@ -83,7 +109,8 @@ TEST_F(Writer, RefusesASecondWriterUntilTheFirstHasItsName) {
     capture.send(*first);
     first->end(true);
     auto second = make_recording_writer(out_, true);
-    EXPECT_THAT(message_of([&] { second->begin(capture.plan()); }), HasSubstr("another capture"));
+    EXPECT_THAT([&] { second->begin(capture.plan()); },
+                ThrowsMessage<FileError>(HasSubstr("another capture")));
     outputs.commit();
     second = make_recording_writer(out_, true);
     EXPECT_NO_THROW(second->begin(capture.plan()));
@@ -93,9 +120,10 @@ TEST_F(Writer, RefusesASecondWriterUntilTheFirstHasItsName) {
 }
 
 TEST_F(Writer, RefusesPlacesThatCannotBe) {
-  EXPECT_THAT(message_of([&] { make_recording_writer(folder_.path(), false); }), HasSubstr("folder"));
-  EXPECT_THAT(message_of([&] { make_recording_writer(folder_.path() / "no" / "out.h5", false); }),
-              HasSubstr("folder does not exist"));
+  EXPECT_THAT([&] { make_recording_writer(folder_.path(), false); },
+              ThrowsMessage<FileError>(HasSubstr("folder")));
+  EXPECT_THAT([&] { make_recording_writer(folder_.path() / "no" / "out.h5", false); },
+              ThrowsMessage<FileError>(HasSubstr("folder does not exist")));
 }
 
 TEST_F(Writer, KeepsWhatCameBeforeAnInterrupt) {
@@ -180,7 +208,8 @@ TEST_F(Writer, FollowsALinkAndLeavesIt) {
 
 TEST_F(Writer, RefusesWhatIsNoFile) {
   ASSERT_EQ(mkfifo(out_.c_str(), 0600), 0);
-  EXPECT_THAT(message_of([&] { make_recording_writer(out_, true); }), HasSubstr("no regular file"));
+  EXPECT_THAT([&] { make_recording_writer(out_, true); },
+              ThrowsMessage<FileError>(HasSubstr("no regular file")));
   EXPECT_TRUE(std::filesystem::is_fifo(out_));
 }
 
