@@ -3,7 +3,7 @@
 #include <string>
 
 #include "app/commands/capture_options.hpp"
-#include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 
 namespace keyscope::commands {
 

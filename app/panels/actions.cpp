@@ -13,6 +13,7 @@
 #include "app/measures/token_story.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 #include "base/errors.hpp"
 #include "base/text.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/panels/panel_context.hpp"
-#include "app/session/remembered.hpp"
+#include "app/session/recent_files.hpp"
 #include "app/session/session.hpp"
 
 namespace keyscope::window {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -17,7 +16,7 @@
 #include "app/figures/nexus.hpp"
 #include "app/panels/actions.hpp"
 #include "app/panels/panel_context.hpp"
-#include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::window {
@@ -487,42 +486,6 @@ void Dialogs::draw_palette(PanelContext& context, ActionTarget& target) {
   const auto clicked = palette_.draw(context);
   end_dialog();
   choose(clicked, target);
-}
-
-RecentList::RecentList(std::filesystem::path file, std::function<void()> wake)
-    : file_(std::move(file)), wake_(std::move(wake)) {
-  refresh();
-}
-
-void RecentList::note(const std::string& path) {
-  if (path.empty() || path == noted_) return;
-  noted_ = path;
-  post(path);
-}
-
-void RecentList::refresh() { post({}); }
-
-// Every path is a kind of job of its own, so that none is replaced while it waits.
-void RecentList::post(const std::string& opened) {
-  if (file_.empty()) return;
-  worker_.post("recent " + opened, [this, opened] {
-    try {
-      if (!opened.empty()) session::note_recent(file_, opened);
-      auto files = session::read_recent(file_);
-      {
-        std::lock_guard lock(mutex_);
-        files_ = std::move(files);
-      }
-      if (wake_) wake_();
-    } catch (const std::exception&) {
-      // The list is a convenience; the one that is shown stays.
-    }
-  });
-}
-
-std::vector<session::RecentFile> RecentList::files() const {
-  std::lock_guard lock(mutex_);
-  return files_;
 }
 
 }  // namespace keyscope::window

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,8 +10,6 @@
 #include "app/panels/palette.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/file_choice.hpp"
-#include "app/session/remembered.hpp"
-#include "base/jobs.hpp"
 
 namespace keyscope::window {
 
@@ -75,31 +71,6 @@ class Dialogs {
   Palette palette_;
   Wanted wanted_ = Wanted::kOpen;
   session::DesktopDialog desktop_;  // last: its thread ends before what it uses
-};
-
-// The files that were opened last, for the empty window and the palette. The disk is asked on a worker's
-// thread.
-class RecentList {
- public:
-  //   file: where the list is kept; empty: there is none, and nothing is written
-  //   wake: called on the worker's thread when the list has changed
-  RecentList(std::filesystem::path file, std::function<void()> wake);
-
-  // Puts a path first, once it was opened; the same again does nothing.
-  void note(const std::string& path);
-  void refresh();  // looks again which are missing
-
-  std::vector<session::RecentFile> files() const;
-
- private:
-  void post(const std::string& opened);
-
-  std::filesystem::path file_;
-  std::function<void()> wake_;
-  std::string noted_;
-  mutable std::mutex mutex_;
-  std::vector<session::RecentFile> files_;
-  JobQueue worker_{JobQueue::Priority::kLow};  // last: ends before what it uses
 };
 
 }  // namespace keyscope::window

@@ -12,6 +12,7 @@
 #include "app/display/widgets.hpp"
 #include "app/figures/axis_ticks.hpp"
 #include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"

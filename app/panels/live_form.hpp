@@ -6,7 +6,7 @@
 
 #include "app/panels/panel_context.hpp"
 #include "app/session/file_choice.hpp"
-#include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 
 namespace keyscope::window {
 

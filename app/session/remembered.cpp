@@ -250,52 +250,6 @@ std::vector<RunId> remembered_beside(const recording::RecordingInfo& info, int s
   return beside;
 }
 
-namespace {
-
-bool is_missing(const std::string& path) {
-  std::error_code error;
-  return !fs::exists(path, error);
-}
-
-void add(std::vector<RecentFile>& files, const std::string& path) {
-  if (std::ranges::find(files, path, &RecentFile::path) == files.end())
-    files.push_back({path, is_missing(path)});
-}
-
-// The oldest missing one, or the oldest.
-void drop_one(std::vector<RecentFile>& files) {
-  const auto missing = std::ranges::find(files.rbegin(), files.rend(), true, &RecentFile::missing);
-  files.erase(missing != files.rend() ? std::prev(missing.base()) : std::prev(files.end()));
-}
-
-}  // namespace
-
-std::vector<RecentFile> read_recent(const fs::path& file) {
-  std::vector<RecentFile> files;
-  const nlohmann::json json = read_settings(file);
-  const auto list = json.find("recent");
-  if (list == json.end() || !list->is_array()) return files;
-  for (const auto& entry : *list) {
-    if (files.size() == kMostRecent) break;
-    if (!entry.is_string()) continue;
-    const auto path = entry.get<std::string>();
-    if (path.starts_with('/') && path.find('\0') == std::string::npos) add(files, path);
-  }
-  return files;
-}
-
-void note_recent(const fs::path& file, const std::string& path) {
-  const fs::path full = full_path(path);
-  if (!full.is_absolute()) return;
-  std::vector<RecentFile> files;
-  add(files, full.string());
-  for (const RecentFile& earlier : read_recent(file)) add(files, earlier.path);
-  while (files.size() > kMostRecent) drop_one(files);
-  nlohmann::json list = nlohmann::json::array();
-  for (const RecentFile& kept : files) list.push_back(kept.path);
-  write_settings(file, {{"recent", list}});
-}
-
 fs::path settings_folder() {
   const char* config = std::getenv("XDG_CONFIG_HOME");
   // The specification has relative paths ignored.

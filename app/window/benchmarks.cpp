@@ -10,6 +10,7 @@
 
 #include "app/display/gl_objects.hpp"
 #include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 #include "app/window/window.hpp"
 #include "app/window/window_app.hpp"
 #include "base/errors.hpp"

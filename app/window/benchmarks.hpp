@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 #include "app/session/session.hpp"
 
 namespace keyscope::window {

@@ -22,6 +22,7 @@
 #include "app/display/gl_objects.hpp"
 #include "app/panels/workspace.hpp"
 #include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 #include "app/session/remembered.hpp"
 #include "app/window/window_app.hpp"
 #include "base/errors.hpp"

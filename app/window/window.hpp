@@ -6,7 +6,7 @@
 #include <string>
 
 #include "app/figures/keyspace_data.hpp"
-#include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 #include "app/session/made_figures.hpp"
 #include "app/session/selection.hpp"
 #include "app/window/window_app.hpp"

@@ -15,6 +15,7 @@
 
 #include "app/panels/panels.hpp"
 #include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"

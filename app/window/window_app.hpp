@@ -18,6 +18,7 @@
 #include "app/panels/text_view.hpp"
 #include "app/panels/timeline_panel.hpp"
 #include "app/panels/workspace.hpp"
+#include "app/session/recent_files.hpp"
 #include "app/session/session.hpp"
 
 namespace keyscope::window {
@@ -78,7 +79,7 @@ class Ui : public ActionTarget {
   TimelinePanel timeline_;
   FilterPanel filter_;
   FigurePanel figure_;
-  RecentList recent_;
+  session::RecentList recent_;
   std::map<std::string, Rect> widgets_;
   bool wants_frames_ = false;
   bool wants_close_ = false;

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "app/session/live.hpp"
+#include "app/session/live_request.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "capture/model/safetensors.hpp"

@@ -1,8 +1,6 @@
-// Policies that go together: begun paused, stepped, stopped at a token, side by side; and what the form knows
-// by itself.
+// Policies that go together: begun paused, stepped, stopped at a token, side by side.
 
 #include <array>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -11,7 +9,6 @@
 
 #include "app/session/live.hpp"
 #include "app/session/session.hpp"
-#include "base/text.hpp"
 #include "tests/app/session/live_capture_double.hpp"
 #include "tests/app/session/settled_session.hpp"
 #include "tests/support/captured.hpp"
@@ -93,34 +90,6 @@ TEST(LiveTogether, BeginAtTheFirstRunEvenIfTheyAreOverByTheFirstLook) {
   ASSERT_TRUE(drain_until(session, [&] { return session.state().loaded(); }));
   EXPECT_EQ(session.state().selection.run, 0);
   EXPECT_THAT(session.state().beside, ElementsAre(RunId{0, 1}, RunId{0, 2}));
-}
-
-TEST(KnownAnswer, StandsInTheListBesideThePrompt) {
-  const test::ScratchFolder folder;
-  EXPECT_EQ(known_answer(folder.file("a.txt")), "");
-  std::ofstream(folder.file("prompts.json")) << R"([{"file": "a.txt", "expected": "2645"}])";
-  EXPECT_EQ(known_answer(folder.file("a.txt")), "2645");
-  EXPECT_EQ(known_answer(folder.file("b.txt")), "");
-  std::ofstream(folder.file("prompts.json")) << "no list";
-  EXPECT_EQ(known_answer(folder.file("a.txt")), "");
-  EXPECT_EQ(known_answer(""), "");
-}
-
-TEST(ModelOf, IsReadOffTheCommand) {
-  recording::RecordingInfo info;
-  EXPECT_EQ(model_of(info), "");
-  info.provenance.command = "keyscope capture --model assets/demo_model --policy none";
-  EXPECT_EQ(model_of(info), "assets/demo_model");
-  for (const std::string name : {"a model", "it's", "plain"}) {
-    info.provenance.command = quote_words({"keyscope", "capture", "--model", name, "--out", "x.h5"});
-    EXPECT_EQ(model_of(info), name);
-  }
-}
-
-TEST(DemoRequest, CanBeRun) {
-  const LiveRequest demo = demo_request();
-  EXPECT_EQ(check_live(demo).first(), "");
-  EXPECT_EQ(demo.options.answer, "8849914");
 }
 
 }  // namespace
