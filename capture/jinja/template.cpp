@@ -471,15 +471,10 @@ class Interpreter {
     return Value::of(true);
   }
 
+  // By the tests of the same names.
   bool compare(std::string_view op, const Value& a, const Value& b) {
-    if (op == "==") return are_equal(heap_, a, b);
-    if (op == "!=") return !are_equal(heap_, a, b);
-    if (op == "in") return contains(heap_, b, a);
-    if (op == "not in") return !contains(heap_, b, a);
-    if (op == "<") return is_less(heap_, a, b);
-    if (op == ">") return is_less(heap_, b, a);
-    if (op == "<=") return is_less(heap_, a, b) || are_equal(heap_, a, b);
-    return is_less(heap_, b, a) || are_equal(heap_, a, b);
+    if (op == "not in") return !compare("in", a, b);
+    return call_test(heap_, op, a, {{b}, {}});
   }
 
   Value evaluate_logic(const Node& node, Scope& scope) {
