@@ -168,8 +168,9 @@ std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
     outputs.commit();
     return outcomes;
   } catch (const Cancelled&) {
-    if (target.keeps_cut) outputs.commit();
     progress.clear();
+    if (!target.keeps_cut) throw;
+    outputs.commit();
     // What was cut short does not replace an older recording.
     const std::filesystem::path part = output_path(target.out, true).string() + ".part";
     const auto& kept = std::filesystem::exists(part) ? part : target.out;

@@ -20,12 +20,13 @@ struct CaptureTarget {
   std::filesystem::path out;
   bool replace = false;
   bool quiet = false;
-  bool keeps_cut = true;  // whether one that Ctrl-C has cut short gets its name
+  bool keeps_cut =
+      true;  // whether one that Ctrl-C cuts short gets its name, or OUT.part is left to the caller
 };
 
 // Captures into a recording with progress on stderr; Ctrl-C ends it within one block and keeps what was done,
-// in OUT or, where that is an older recording's name or the target does not keep it, in OUT.part.
-//   throws Cancelled then
+// in OUT or, where that is an older recording's name, in OUT.part.
+//   throws Cancelled then, saying where that is
 std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
                                                  const capture::CaptureOptions& options,
                                                  const CaptureTarget& target);

@@ -260,10 +260,26 @@ capture::CaptureOptions recorded_options(const evaluation::Settings& settings,
   return options;
 }
 
+// Where it is locked, it is another capture's.
 void remove_unless_locked(const fs::path& part) {
   const Descriptor file(part, O_RDWR);
   std::error_code ignored;
   if (file.id() >= 0 && try_lock(file.id()) != FileLock::kBusy) fs::remove(part, ignored);
+}
+
+// A part of a recording would pass for all of it the next time: it never gets the name.
+void record_whole(const capture::Model& model, const capture::CaptureOptions& options, const fs::path& out,
+                  bool quiet) {
+  const auto remove_part = [&] { remove_unless_locked(out.string() + ".part"); };
+  try {
+    capture_to_file(model, options, {.out = out, .replace = true, .quiet = quiet, .keeps_cut = false});
+  } catch (const Cancelled&) {
+    remove_part();
+    throw Cancelled("interrupted; all results are there, and the same command goes on with recordings");
+  } catch (...) {
+    remove_part();
+    throw;
+  }
 }
 
 // Those that are not there yet.
@@ -279,14 +295,8 @@ std::int64_t record_examples(const EvalOptions& options, const capture::Model& m
     if (at == nullptr || asked.continuation.sampling.temperature > 0) continue;  // a capture is greedy
     ++n;
     const fs::path out = folder.new_recording(file_name_of(asked.id) + ".h5");
-    if (!fs::exists(out)) try {
-        // A part of it would pass for all of it the next time: it never gets the name.
-        capture_to_file(model, recorded_options(outcome.settings, table, example, asked, *at),
-                        {.out = out, .replace = true, .quiet = options.quiet, .keeps_cut = false});
-      } catch (...) {
-        remove_unless_locked(out.string() + ".part");  // where it is locked, it is another capture's
-        throw;
-      }
+    if (!fs::exists(out))
+      record_whole(model, recorded_options(outcome.settings, table, example, asked, *at), out, options.quiet);
   }
   return n;
 }

@@ -2,40 +2,26 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <set>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/file.h>
 #include <sys/inotify.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/cli.hpp"
 #include "tests/support/scratch_folder.hpp"
-
-namespace {
-int lock_error = 0;  // what locks fail with; 0: they do not
-}  // namespace
-
-// In the place of the system's, for the whole test.
-extern "C" int flock(int descriptor, int operation) noexcept {
-  if (lock_error == 0) return static_cast<int>(syscall(SYS_flock, descriptor, operation));
-  errno = lock_error;
-  return -1;
-}
 
 namespace keyscope::evaluation {
 
@@ -87,12 +73,15 @@ TEST_F(Eval, ARecordingThatIsCutShortGetsNoName) {
       return entry.path().string().ends_with(".h5.part") && entry.file_size() > 0;
     });
   };
+  ::testing::internal::CaptureStderr();
   {
     test::CliProcess process(asked);
     for (int i = 0; i < 3000 && !has_part(); ++i) usleep(1000);
     ASSERT_TRUE(has_part());
     ASSERT_EQ(process.end_by(SIGINT), 130) << "too late to be cut short";
   }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the same command goes on with recordings"));
   std::set<std::string> seen;
   alignas(inotify_event) std::array<char, 4096> events{};
   for (ssize_t n = 0; (n = ::read(changes, events.data(), events.size())) > 0;)
@@ -105,6 +94,29 @@ TEST_F(Eval, ARecordingThatIsCutShortGetsNoName) {
   EXPECT_TRUE(std::ranges::any_of(seen, [](const auto& name) { return name.ends_with(".h5.part"); }));
   for (const std::string& name : seen) EXPECT_FALSE(name.ends_with(".h5")) << name;
   EXPECT_FALSE(has_part());
+}
+
+// Its part is not this command's to remove.
+TEST_F(Eval, ARecordingThatAnotherCaptureWritesIsLeftToIt) {
+  Arguments asked = niah("out", "1");
+  asked.insert(asked.end(), {"--record", "1"});
+  ASSERT_EQ(test::run_cli(asked).status, 0);
+  const std::filesystem::path recording = std::filesystem::directory_iterator(path("out/recordings"))->path();
+  const std::string part = recording.string() + ".part";
+  std::filesystem::rename(recording, part);
+  {
+    const Descriptor other(part, O_RDWR);
+    ASSERT_EQ(try_lock(other.id()), FileLock::kHeld);
+    const auto refused = test::run_cli(asked);
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.err, HasSubstr(part));
+    EXPECT_TRUE(std::filesystem::exists(part));
+    EXPECT_FALSE(std::filesystem::exists(recording));
+  }
+  const auto again = test::run_cli(asked);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_TRUE(std::filesystem::exists(recording));
+  EXPECT_FALSE(std::filesystem::exists(part));
 }
 
 // What is recorded is the example as it was asked: the same answers, and where its evidence stands.
@@ -342,167 +354,6 @@ TEST_F(Eval, WrongUsageIsSaidBeforeAnythingRuns) {
   EXPECT_THAT(said({"--length", "200", "--question", "\xE9 {key}"}), HasSubstr("--question: "));
   EXPECT_THAT(said({"--length", "200", "--policy", "sink"}), HasSubstr("--policy: sink is given twice"));
   EXPECT_THAT(said({"--length", "200", "--distractors", "500"}), HasSubstr("--distractors 500: there are"));
-}
-
-using Json = nlohmann::ordered_json;
-
-class ResultFolders : public ::testing::Test {
- protected:
-  static ExampleResult result(const std::string& id) {
-    return {.id = id,
-            .policy = "keydiff",
-            .budget_text = "25%",
-            .budget = 8,
-            .block = 4,
-            .n_prompt = 32,
-            .rows_kept = 8.25,
-            .n_generated = 3,
-            .text = " 12\n\"x\"",
-            .answers = {"12"},
-            .scores = {{"recall", 1.0 / 3}, {"exact", 0}}};
-  }
-  std::string lines() const {
-    std::ostringstream text;
-    text << std::ifstream(out_ / "examples.jsonl", std::ios::binary).rdbuf();
-    return text.str();
-  }
-  void fill(int n) const {
-    ResultFolder folder(out_, settings_, false);
-    folder.begin();
-    for (int i = 0; i < n; ++i) folder.append(result_line(result(std::to_string(i)), {{"length", 32}}));
-  }
-  static std::string message(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-
-  test::ScratchFolder scratch_;
-  std::filesystem::path out_ = scratch_.path() / "out";
-  Json settings_{{"format", 1}, {"task", "niah"}, {"block", 4}};
-};
-
-TEST_F(ResultFolders, GiveBackWhatWasAppended) {
-  fill(3);
-  const ResultFolder folder(out_, settings_, false);
-  ASSERT_EQ(folder.earlier().size(), 3U);
-  EXPECT_EQ(folder.earlier().at(result_key("1", "keydiff", "25%", 4)), result("1"));
-  EXPECT_THAT(lines(), HasSubstr(R"({"id":"0","length":32,"policy":"keydiff")"));
-}
-
-// A kill at any byte of the last line leaves the lines before it.
-TEST_F(ResultFolders, ATornLineIsDroppedAndDoneAgain) {
-  fill(3);
-  const std::string whole = lines();
-  const std::size_t last = whole.rfind('\n', whole.size() - 2) + 1;
-  for (std::size_t size = last; size < whole.size(); size += 7) {
-    std::ofstream(out_ / "examples.jsonl", std::ios::binary) << whole.substr(0, size);
-    ResultFolder folder(out_, settings_, false);
-    EXPECT_EQ(folder.earlier().size(), 2U) << size;
-    folder.begin();
-    folder.append(result_line(result("2"), {{"length", 32}}));
-    EXPECT_EQ(lines(), whole) << size;
-  }
-}
-
-TEST_F(ResultFolders, ADamagedLineIsNamed) {
-  fill(2);
-  std::ofstream(out_ / "examples.jsonl", std::ios::app) << "{\"id\": 3}\n";
-  EXPECT_THAT(message([&] { ResultFolder(out_, settings_, false); }),
-              HasSubstr("examples.jsonl, line 3: \"id\" is 3; expected a text"));
-}
-
-TEST_F(ResultFolders, OtherSettingsAreRefusedUnlessTheyMayBeDiscarded) {
-  fill(2);
-  const Json other{{"format", 1}, {"task", "niah"}, {"block", 8}};
-  EXPECT_THAT(message([&] { ResultFolder(out_, other, false); }), HasSubstr("block is 4 there and 8 here"));
-  EXPECT_NE(lines(), "");
-  for (const char* name : {"niah-recall.png", "niah.h5", "results.json"}) std::ofstream(out_ / name) << "x";
-  constexpr std::array kOwn{"notes.txt", "niah-notes.txt", "niahs.png", "niah-mine.png", "niah.png"};
-  for (const char* own : kOwn) std::ofstream(out_ / own) << "x";
-  ResultFolder folder(out_, other, true);
-  EXPECT_TRUE(folder.earlier().empty());
-  folder.begin();
-  EXPECT_EQ(lines(), "");
-  for (const char* name : {"niah-recall.png", "niah.h5", "results.json"})
-    EXPECT_FALSE(std::filesystem::exists(out_ / name)) << name;
-  for (const char* own : kOwn) EXPECT_TRUE(std::filesystem::exists(out_ / own)) << own;
-}
-
-TEST_F(ResultFolders, OfAnotherCommandAreNotDiscarded) {
-  for (const char* task : {"grid", "report", "reproduce", "../x"}) {
-    std::filesystem::create_directories(out_);
-    std::ofstream(out_ / "settings.json") << json_text(Json{{"format", 1}, {"task", task}});
-    std::ofstream(out_ / "results.json") << "x";
-    EXPECT_THAT(message([&] { ResultFolder(out_, settings_, true).begin(); }),
-                HasSubstr("settings.json: of another command"))
-        << task;
-    EXPECT_TRUE(std::filesystem::exists(out_ / "results.json"));
-  }
-}
-
-// A merged study comes from anywhere: a line of another example would pass for this one's.
-TEST_F(ResultFolders, AdoptWhatWasAskedForAlone) {
-  Settings settings;
-  settings.task = "niah";
-  settings.policies = parse_policies({"keydiff"});
-  settings.budgets = parse_budgets({"25%"});
-  settings.blocks = {4};
-  Example example;
-  example.id = "1";
-  ResultFolder folder(out_, settings_, false);
-  folder.begin();
-  ExampleResult found = result("1");
-  const auto adopt = [&] {
-    folder.adopt(settings, {&example, 1}, [&](const Settings&, const AskedResult& asked) {
-      return asked.point->evicts() ? std::optional(result_line(found, {})) : std::nullopt;
-    });
-  };
-  const std::vector<std::function<void()>> changes{[&] { found.id = "2"; }, [&] { found.policy = "sink"; },
-                                                   [&] { found.budget_text = "50%"; },
-                                                   [&] { found.block = 8; }};
-  for (const auto& change : changes) {
-    found = result("1");
-    change();
-    EXPECT_THAT(message(adopt), HasSubstr("expected \"1\", policy \"keydiff\", budget \"25%\", block 4"));
-    EXPECT_EQ(lines(), "");
-  }
-  found = result("1");
-  adopt();
-  EXPECT_EQ(folder.earlier().size(), 1U);
-}
-
-TEST_F(ResultFolders, OnlyOneWritesAtATime) {
-  fill(1);
-  ResultFolder first(out_, settings_, false), second(out_, settings_, false);
-  first.begin();
-  EXPECT_THAT(message([&] { second.begin(); }), HasSubstr("another evaluation is writing there"));
-}
-
-TEST_F(ResultFolders, AFileSystemWithoutLocksIsWorkedOnWithAWarning) {
-  for (const int error : {ENOLCK, ENOTSUP, EOPNOTSUPP, ENOSYS}) {
-    std::filesystem::remove_all(out_);
-    lock_error = error;
-    testing::internal::CaptureStderr();
-    {
-      ResultFolder folder(out_, settings_, false);
-      folder.begin();
-    }
-    const std::string said = testing::internal::GetCapturedStderr();
-    lock_error = 0;
-    EXPECT_THAT(said, HasSubstr("keyscope: warning: ")) << error;
-    EXPECT_THAT(said, HasSubstr("this file system has no locks")) << error;
-    EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
-  }
-}
-
-TEST_F(ResultFolders, AFolderOfSomethingElseIsLeftAlone) {
-  std::filesystem::create_directories(out_);
-  std::ofstream(out_ / "thesis.tex") << "x";
-  EXPECT_THAT(message([&] { ResultFolder(out_, settings_, true); }), HasSubstr("no evaluation's results"));
 }
 
 }  // namespace
