@@ -20,8 +20,7 @@ struct CaptureTarget {
   std::filesystem::path out;
   bool replace = false;
   bool quiet = false;
-  bool keeps_cut =
-      true;  // whether one that Ctrl-C cuts short gets its name, or OUT.part is left to the caller
+  bool keeps_cut = true;  // whether one that Ctrl-C cuts short gets its name; else OUT.part is left
 };
 
 // Captures into a recording with progress on stderr; Ctrl-C ends it within one block and keeps what was done,
