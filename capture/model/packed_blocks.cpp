@@ -111,7 +111,7 @@ class CodesWeight : public PackedWeight {
       : PackedWeight(name, form, shape, codes), map_(map), scales_(std::move(scales)) {}
 
   std::vector<std::span<const std::byte>> bytes(std::int64_t first, std::int64_t n) const override {
-    const std::int64_t begin = first * row_elements() / 2, end = ((first + n) * row_elements() + 1) / 2;
+    const std::int64_t begin = first * entry_elements() / 2, end = ((first + n) * entry_elements() + 1) / 2;
     std::vector<std::span<const std::byte>> spans{
         codes().data().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
         scales_.absmax.data()};
@@ -120,7 +120,7 @@ class CodesWeight : public PackedWeight {
   }
 
   void unpack(std::int64_t first, std::int64_t n, float* out) const override {
-    const std::int64_t begin = first * row_elements(), end = (first + n) * row_elements();
+    const std::int64_t begin = first * entry_elements(), end = (first + n) * entry_elements();
     look_up_codes(begin, end, out);
     for (std::int64_t i = begin; i < end;) {
       const std::int64_t block = i / scales_.block_size;
@@ -131,8 +131,6 @@ class CodesWeight : public PackedWeight {
   }
 
  private:
-  std::int64_t row_elements() const { return n_elements() / shape().front(); }
-
   void look_up_codes(std::int64_t begin, std::int64_t end, float* out) const {
     std::array<float, 16> values{};
     map_.read_scales(0, 16, values.data());

@@ -1,5 +1,6 @@
 #include "capture/model/stored_weights.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -41,14 +42,14 @@ class PlainWeight : public StoredWeight {
   bool is_plain() const override { return form() == "F32" || form() == "BF16" || form() == "F16"; }
 
   std::vector<std::span<const std::byte>> bytes(std::int64_t first, std::int64_t n) const override {
-    const std::size_t entry = tensor_.data.size() / static_cast<std::size_t>(shape().front());
+    const auto n_entries = static_cast<std::size_t>(std::max<std::int64_t>(1, shape().front()));
+    const std::size_t entry = tensor_.data.size() / n_entries;
     return {
         tensor_.data.subspan(entry * static_cast<std::size_t>(first), entry * static_cast<std::size_t>(n))};
   }
 
   void unpack(std::int64_t first, std::int64_t n, float* out) const override {
-    const std::int64_t entry = n_elements() / shape().front();
-    widen(tensor_, first * entry, n * entry, out);
+    widen(tensor_, first * entry_elements(), n * entry_elements(), out);
   }
 
   void check_form(const std::string& name) const override {
@@ -66,6 +67,10 @@ std::int64_t StoredWeight::n_elements() const {
   std::int64_t n = 1;
   for (const std::int64_t size : shape()) n = size == 0 || n == 0 ? 0 : n * size;
   return n;
+}
+
+std::int64_t StoredWeight::entry_elements() const {
+  return n_elements() / std::max<std::int64_t>(1, shape().front());
 }
 
 std::unique_ptr<StoredWeight> plain_weight(const StoredTensor& tensor) {

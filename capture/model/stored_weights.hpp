@@ -41,6 +41,7 @@ class StoredWeight {
   virtual void unpack(std::int64_t first, std::int64_t n, float* out) const = 0;
 
   std::int64_t n_elements() const;
+  std::int64_t entry_elements() const;  // of one entry; 0 where there are none
 
   //   name: for the message
   //   throws FileError where its elements are no floats of a kind that is known

@@ -74,15 +74,36 @@ std::vector<Wanted> outer_tensors(at::Tensor& embedding, at::Tensor& head, at::T
   return wanted;
 }
 
-// Everything that the decoder of this configuration is made of.
+//   throws FileError where it is missing, or has another shape or form
+void check_tensor(const StoredWeights& stored, const Wanted& wanted) {
+  const StoredWeight* weight = stored.find(wanted.name);
+  if (weight == nullptr) {
+    const std::string why = stored.why_missing(wanted.name);
+    throw FileError(fmt::format("{}: tensor {} is missing, expected [{}] as config.json implies{}{}",
+                                stored.source(), wanted.name, shown_list(wanted.shape),
+                                why.empty() ? "" : "; ", why));
+  }
+  if (weight->shape() != wanted.shape)
+    throw FileError(fmt::format("{}: tensor {} is [{}], expected [{}] as config.json implies", weight->file(),
+                                wanted.name, shown_list(weight->shape()), shown_list(wanted.shape)));
+  weight->check_form(wanted.name);
+}
+
+// Everything that the decoder of this configuration is made of. A configuration may claim any number of
+// layers and experts: a layer's are checked before those of the next are listed.
 std::vector<Wanted> decoder_tensors(const ModelConfig& config, const StoredWeights& stored,
                                     const TensorNames& names, std::vector<Wanted> outer) {
+  const auto check_all = [&](const std::vector<Wanted>& tensors) {
+    for (const Wanted& tensor : tensors) check_tensor(stored, tensor);
+  };
+  check_all(outer);
   LayerWeights unused;
   for (int i = 0; i < config.n_layers; ++i) {
     const LayerTensors tensors_of_layer(unused, config, stored, names.decoder, i);
-    outer.insert(outer.end(), tensors_of_layer.tensors().begin(), tensors_of_layer.tensors().end());
-    outer.insert(outer.end(), tensors_of_layer.expert_tensors().begin(),
-                 tensors_of_layer.expert_tensors().end());
+    for (const auto* tensors : {&tensors_of_layer.tensors(), &tensors_of_layer.expert_tensors()}) {
+      check_all(*tensors);
+      outer.insert(outer.end(), tensors->begin(), tensors->end());
+    }
   }
   return outer;
 }
@@ -169,21 +190,6 @@ void check_tied_pair(const StoredWeights& stored, const TensorNames& names) {
         fmt::format("{}: {} and {} differ, and tie_word_embeddings in config.json says that they are "
                     "one",
                     head->file(), names.head, names.embedding));
-}
-
-const StoredWeight& checked(const StoredWeights& stored, const Wanted& wanted) {
-  const StoredWeight* weight = stored.find(wanted.name);
-  if (weight == nullptr) {
-    const std::string why = stored.why_missing(wanted.name);
-    throw FileError(fmt::format("{}: tensor {} is missing, expected [{}] as config.json implies{}{}",
-                                stored.source(), wanted.name, shown_list(wanted.shape),
-                                why.empty() ? "" : "; ", why));
-  }
-  if (weight->shape() != wanted.shape)
-    throw FileError(fmt::format("{}: tensor {} is [{}], expected [{}] as config.json implies", weight->file(),
-                                wanted.name, shown_list(weight->shape()), shown_list(wanted.shape)));
-  weight->check_form(wanted.name);
-  return *weight;
 }
 
 // Entries from `first` on, by way of float32 in pieces, which take little memory beside the result.
@@ -344,7 +350,6 @@ WeightStore::WeightStore(const StoredWeights& stored, const ModelConfig& config,
   decoder_ = names.decoder;
   const auto outer = outer_tensors(embedding_, head_, final_norm_, layer_input_, config, names, stored);
   const std::vector<Wanted> wanted = decoder_tensors(config, stored, names, outer);
-  for (const Wanted& tensor : wanted) checked(stored, tensor);
   unused_ = unused_tensors(stored, wanted, config, names);
   if (config.tie_word_embeddings) check_tied_pair(stored, names);
   for (const Wanted& tensor : outer) {
@@ -461,9 +466,7 @@ WeightBytes weight_bytes(const StoredWeights& stored, const ModelConfig& config,
   std::map<std::string, std::int64_t, std::less<>> by_layer;
   for (const Wanted& wanted : decoder_tensors(
            config, stored, names, outer_tensors(embedding, head, norm, layer_input, config, names, stored))) {
-    const StoredWeight* weight = stored.find(wanted.name);
-    if (weight == nullptr) continue;  // which is said when the weights are read
-    const std::int64_t n = weight->n_elements() *
+    const std::int64_t n = stored.find(wanted.name)->n_elements() *
                            static_cast<std::int64_t>(c10::elementSize(bound_dtype(wanted, stored, dtype)));
     bytes.all += n;
     if (!wanted.name.starts_with(layers)) {

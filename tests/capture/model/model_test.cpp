@@ -140,6 +140,31 @@ TEST(Model, RefusesAConfigurationThatContradictsItsTensors) {
   EXPECT_THAT(with("intermediate_size", 1 << 30), HasSubstr("mlp."));
 }
 
+// Eight hundred million tensors are not listed before the first is missed.
+TEST(Model, RefusesAnyNumberOfLayersAndExpertsAtTheFirstThatIsMissing) {
+  RandomModel folder;
+  folder.config.update({{"model_type", "mixtral"},
+                        {"architectures", {"MixtralForCausalLM"}},
+                        {"num_hidden_layers", 4096},
+                        {"num_local_experts", 65'536},
+                        {"num_experts_per_tok", 2}});
+  EXPECT_THAT(complaint(folder.save()),
+              AllOf(HasSubstr("model.layers.0.block_sparse_moe."), HasSubstr("is missing")));
+}
+
+TEST(Model, LeavesOutBiasesOfNothingButZerosThatAPackerWrote) {
+  const auto with_bias = [](std::int64_t n, char byte) {
+    RandomModel folder;
+    folder.config["quantization_config"] = {{"quant_method", "fp8"}};
+    folder.tensors["model.layers.0.self_attn.q_proj.bias"] = {
+        "F32", {n}, std::string(static_cast<std::size_t>(4 * n), byte)};
+    return complaint(folder.save());
+  };
+  EXPECT_EQ(with_bias(32, '\0'), "");
+  EXPECT_EQ(with_bias(0, '\0'), "");
+  EXPECT_THAT(with_bias(32, '\1'), AllOf(HasSubstr("q_proj.bias"), HasSubstr("has no place")));
+}
+
 TEST(Model, RefusesTensorsOfTheDecoderThatTheConfigurationDoesNotKnow) {
   for (const char* name :
        {"model.layers.0.self_attn.q_proj.bias", "model.layers.0.self_attn.q_norm.weight",
