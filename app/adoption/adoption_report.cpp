@@ -99,13 +99,14 @@ bool is_of_report(const fs::path& name) {
          std::ranges::find(kFiles, first) != kFiles.end() || std::ranges::find(tasks, first) != tasks.end();
 }
 
-void claim_folder(const fs::path& out, const evaluation::Settings& settings, std::span<const Task> tasks,
-                  bool discard) {
+results::OutFolder claim_folder(const fs::path& out, const evaluation::Settings& settings,
+                                std::span<const Task> tasks, bool discard) {
   results::OutFolder folder(out, report_settings(settings, tasks), kTask, discard);
   folder.require_own([](const Json& task) { return task == kTask; });
+  folder.begin();
   if (const auto& discarded = folder.discarded()) remove_report(out, *discarded);
-  folder.make();
   folder.write_settings();
+  return folder;
 }
 
 void write_adoption(const Adoption& adoption, const capture::Model& model,

@@ -13,6 +13,7 @@
 #include "app/evaluation/example.hpp"
 #include "app/figures/figure.hpp"
 #include "app/results/html_page.hpp"
+#include "app/results/out_folder.hpp"
 #include "app/results/prompts.hpp"
 #include "capture/model/model.hpp"
 #include "capture/recording/records.hpp"
@@ -29,10 +30,12 @@ bool is_of_report(const std::filesystem::path& name);
 
 // Before anything is measured for a report in OUT: writes OUT/settings.json, which distinguishes answers of
 // other settings, and files of others. What may be discarded goes first, with all that was made of it.
+//   returns what holds OUT for this report
 //   throws FileError as results::OutFolder does, and, whatever may be discarded, where the results there are
 //   of another command
-void claim_folder(const std::filesystem::path& out, const evaluation::Settings& settings,
-                  std::span<const Task> tasks, bool discard);
+[[nodiscard]] results::OutFolder claim_folder(const std::filesystem::path& out,
+                                              const evaluation::Settings& settings,
+                                              std::span<const Task> tasks, bool discard);
 
 // Writes OUT/report.json, report.html, report.h5 and figures/*.svg, each as a whole, over earlier ones.
 //   prompts: of the diagnosis, for the figure file, which says where its figures come from

@@ -144,7 +144,7 @@ void run_report(const ReportArguments& arguments) {
   evaluation::Settings settings = report_settings(arguments);
   const JsonTarget json{arguments.json, arguments.force};
   if (json.given() && !json.is_stdout()) check_json(arguments);
-  require_writable(json, arguments.model.folder(), arguments.out);
+  require_writable(json, arguments.out);
   StudyChoice study = arguments.study;
   study.open(arguments.out);
   const auto model = arguments.model.load(arguments.model.options());
@@ -152,7 +152,7 @@ void run_report(const ReportArguments& arguments) {
   settings.model = results::identity_of(*model, hash_progress_line(arguments.quiet));
   const auto prompts = adoption::choose_prompts(tasks.tasks(), arguments.diagnosed);
   adoption::check_diagnosis_memory(*model, settings, prompts);
-  adoption::claim_folder(arguments.out, settings, tasks.tasks(), arguments.force);
+  const auto folder = adoption::claim_folder(arguments.out, settings, tasks.tasks(), arguments.force);
   const adoption::Adoption adoption = measure_adoption(arguments, study, *model, settings, tasks, prompts);
   const std::filesystem::path out = arguments.out;
   OutputsTogether outputs;

@@ -274,6 +274,8 @@ ResultFolder::~ResultFolder() {
 }
 
 void ResultFolder::read_earlier() {
+  earlier_.clear();
+  whole_bytes_ = 0;
   if (!fs::exists(file(kExamples))) return;
   std::ifstream lines(file(kExamples), std::ios::binary);
   std::string line;
@@ -290,7 +292,7 @@ void ResultFolder::read_earlier() {
 }
 
 void ResultFolder::begin() {
-  out_.make();
+  out_.begin();
   open_lines();
   if (!discarded_task_.empty()) remove_results_of(discarded_task_);
   out_.write_settings();
@@ -309,6 +311,7 @@ void ResultFolder::open_lines() {
         "keyscope: warning: {}: this file system has no locks ({}), so nothing keeps another evaluation from "
         "writing there as well\n",
         terminal_text(path.string()), std::strerror(errno));
+  if (out_.goes_on()) read_earlier();  // to which another run may have added before it ended
   if (ftruncate(descriptor_, whole_bytes_) != 0) fail(path, "cannot be cut after its last whole line");
   sync_data(descriptor_, path.string());
   sync_path(out_.path());

@@ -99,8 +99,8 @@ void GridFolder::discard_earlier() const {
 }
 
 GridScores GridFolder::measure(const evaluation::EvaluationWatch& watch) {
+  out_.begin();
   if (out_.discarded()) discard_earlier();
-  out_.make();
   out_.write_settings();
   GridScores scores{run_.plan, grid_settings(run_.settings), {}, run_.settings.seed};
   for (const adoption::Task& task : run_.tasks) {

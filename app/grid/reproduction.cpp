@@ -294,12 +294,13 @@ std::vector<fs::path> Reproduction::files(const fs::path& out) const {
 
 std::vector<FoundRow> Reproduction::run(const fs::path& out, bool discard,
                                         const evaluation::EvaluationWatch& watch) {
+  std::optional<results::OutFolder> folder;  // which it holds until it has ended
   if (!out.empty()) {
-    results::OutFolder folder(out, state_->settings_json(), "reproduction", discard);
-    folder.require_own([](const Json& task) { return task == kReproduce; });
-    if (folder.discarded()) fs::remove(folder.file("results.json"));
-    folder.make();
-    folder.write_settings();
+    folder.emplace(out, state_->settings_json(), "reproduction", discard);
+    folder->require_own([](const Json& task) { return task == kReproduce; });
+    folder->begin();
+    if (folder->discarded()) fs::remove(folder->file("results.json"));
+    folder->write_settings();
   }
   std::map<std::string, Places> places;
   for (const State::Batch& batch : state_->batches)

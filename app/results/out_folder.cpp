@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -21,9 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-Json read_settings(const fs::path& path) {
-  return parse_ordered_json_object(read_small_file(path), path.string());
-}
+std::string settings_text(const fs::path& path) { return fs::exists(path) ? read_small_file(path) : ""; }
 
 // Whether a folder holds no more than a kill leaves there before the settings are written: folders, files
 // without a byte, and settings that did not get their name.
@@ -53,7 +52,8 @@ OutFolder::OutFolder(fs::path out, const Json& settings, std::string_view kind, 
                       out_.string(), kind, kSettings));
     return;
   }
-  Json earlier = read_settings(settings_file());
+  opened_on_ = settings_text(settings_file());
+  Json earlier = parse_ordered_json_object(opened_on_, settings_file().string());
   const auto differences = setting_differences(earlier, settings);
   goes_on_ = differences.empty();
   if (goes_on_) return;
@@ -68,6 +68,17 @@ OutFolder::OutFolder(fs::path out, const Json& settings, std::string_view kind, 
 void OutFolder::require_own(const std::function<bool(const Json& task)>& is_own) const {
   if (discarded_ && !is_own(discarded_->value("task", Json())))
     throw FileError(fmt::format("{}: of another command; take another --out", settings_file().string()));
+}
+
+void OutFolder::begin() {
+  make();
+  auto folder = std::make_shared<const Descriptor>(out_, O_RDONLY | O_DIRECTORY);
+  if (try_lock(folder->id()) == FileLock::kBusy)
+    throw FileError(fmt::format("{}: another run is writing there", out_.string()));
+  if (settings_text(settings_file()) != opened_on_)
+    throw FileError(
+        fmt::format("{}: another run began there a moment ago; run the command again", out_.string()));
+  held_ = std::move(folder);
 }
 
 void OutFolder::make(const fs::path& name) const {

@@ -9,6 +9,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/files.hpp"
+
 namespace keyscope::results {
 
 // A folder of results in which a run that was interrupted goes on: OUT/settings.json says what they depend
@@ -38,6 +40,12 @@ class OutFolder {
   //   throws FileError
   void require_own(const std::function<bool(const nlohmann::ordered_json& task)>& is_own) const;
 
+  // Before anything is written: makes OUT and holds it, so that no other run writes there for as long as this
+  // lives. Some file systems have no locks of folders (NFS), and nothing keeps runs apart there.
+  //   throws FileError where it cannot be made, another run holds it, or has written settings there since
+  //   this was opened
+  void begin();
+
   // Makes OUT, or a folder in it.
   //   throws FileError where it cannot be made
   void make(const std::filesystem::path& name = {}) const;
@@ -55,9 +63,11 @@ class OutFolder {
 
  private:
   std::filesystem::path out_;
-  std::string settings_;  // as they are written
+  std::string settings_;   // as they are written
+  std::string opened_on_;  // what settings.json held; empty where it was not there
   std::shared_ptr<const nlohmann::ordered_json> discarded_;
   bool goes_on_ = false;
+  std::shared_ptr<const Descriptor> held_;
 };
 
 // What differs, a sentence each: "block is 64 there and 128 here".

@@ -340,6 +340,7 @@ ResultFolder::ResultFolder(fs::path out, const nlohmann::ordered_json& settings,
 }
 
 void ResultFolder::begin() {
+  out_.begin();
   if (out_.discarded()) {
     const auto named = [](const char* extension) {
       return [=](const fs::path& file) {

@@ -167,7 +167,30 @@ TEST_F(ResultFolders, OnlyOneWritesAtATime) {
   fill(1);
   ResultFolder first(out_, settings_, false), second(out_, settings_, false);
   first.begin();
-  EXPECT_THAT(message([&] { second.begin(); }), HasSubstr("another evaluation is writing there"));
+  EXPECT_THAT(message([&] { second.begin(); }), HasSubstr("another run is writing there"));
+}
+
+// What a folder is opened on is looked at once more when nobody else can write there any longer.
+TEST_F(ResultFolders, WhatAnotherWroteMeanwhileIsNotThrownAway) {
+  Json other_settings = settings_;
+  other_settings["block"] = 8;
+  ResultFolder late(out_, other_settings, false), same(out_, settings_, false);
+  fill(2);
+  EXPECT_THAT(message([&] { late.begin(); }), HasSubstr("another run began there a moment ago"));
+  EXPECT_THAT(message([&] { same.begin(); }), HasSubstr("another run began there a moment ago"));
+  const std::string before = lines();
+  {
+    ResultFolder after(out_, settings_, false);
+    {
+      ResultFolder adding(out_, settings_, false);
+      adding.begin();
+      adding.append(result_line(result("2"), {{"length", 32}}));
+    }
+    after.begin();
+    EXPECT_EQ(after.earlier().size(), 3U);
+  }
+  EXPECT_THAT(lines(), ::testing::StartsWith(before));
+  EXPECT_EQ(ResultFolder(out_, settings_, false).earlier().size(), 3U);
 }
 
 TEST_F(ResultFolders, AFileSystemWithoutLocksIsWorkedOnWithAWarning) {

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include <gmock/gmock.h>
@@ -133,10 +134,15 @@ TEST_F(ResultFolderTest, NothingIsWrittenBeforeItBegins) {
 }
 
 TEST_F(ResultFolderTest, FindsWhatWasSavedWhenItIsOpenedAgain) {
-  ResultFolder folder(out_, Json{{"block", 64}}, false);
-  folder.begin();
-  EXPECT_FALSE(folder.find(record_.key));
-  folder.save(record_);
+  {
+    ResultFolder folder(out_, Json{{"block", 64}}, false);
+    folder.begin();
+    EXPECT_FALSE(folder.find(record_.key));
+    folder.save(record_);
+    ResultFolder beside(out_, Json{{"block", 64}}, false);
+    EXPECT_THAT([&] { beside.begin(); },
+                ::testing::ThrowsMessage<FileError>(HasSubstr("another run is writing there")));
+  }
   ResultFolder again(out_, Json{{"block", 64}}, false);
   again.begin();
   const auto found = again.find(record_.key);
@@ -151,12 +157,14 @@ TEST_F(ResultFolderTest, OtherSettingsAreRefusedSayingWhatDiffers) {
 }
 
 TEST_F(ResultFolderTest, ForceThrowsEarlierResultsAwayOnlyWhenItBegins) {
-  ResultFolder earlier(out_, Json{{"block", 64}}, false);
-  earlier.begin();
-  earlier.save(record_);
-  earlier.write("validation.json", "{}");
+  {
+    ResultFolder earlier(out_, Json{{"block", 64}}, false);
+    earlier.begin();
+    earlier.save(record_);
+    earlier.write("validation.json", "{}");
+  }
   ResultFolder folder(out_, Json{{"block", 128}}, true);
-  EXPECT_TRUE(earlier.find(record_.key));
+  EXPECT_TRUE(folder.find(record_.key));
   folder.begin();
   EXPECT_FALSE(folder.find(record_.key));
   EXPECT_FALSE(fs::exists(out_ / "validation.json"));
@@ -180,16 +188,17 @@ TEST_F(ResultFolderTest, ForceLeavesWhatAnotherCommandHasMade) {
 }
 
 TEST_F(ResultFolderTest, ForceRemovesWhatAValidationMakesAlone) {
-  ResultFolder earlier(out_, Json{{"block", 64}}, false);
-  earlier.begin();
-  earlier.save(record_);
+  auto earlier = std::make_unique<ResultFolder>(out_, Json{{"block", 64}}, false);
+  earlier->begin();
+  earlier->save(record_);
   fs::create_directories(out_ / "figures");
-  const std::vector<fs::path> made{earlier.recording(record_.key), out_ / "figures/policies.svg",
+  const std::vector<fs::path> made{earlier->recording(record_.key), out_ / "figures/policies.svg",
                                    out_ / "validation.html", out_ / "validation.h5"},
       own{out_ / "prompts/mine.json", out_ / "recordings/mine.h5", out_ / "figures/mine.svg",
           out_ / "notes.txt"};
   for (const auto& files : {made, own})
     for (const fs::path& file : files) std::ofstream(file) << "x";
+  earlier.reset();
   ResultFolder folder(out_, Json{{"block", 128}}, true);
   folder.begin();
   EXPECT_FALSE(folder.find(record_.key));
