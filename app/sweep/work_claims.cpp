@@ -178,15 +178,12 @@ void Claims::renew(const std::stop_token& stop) const {
   }
 }
 
+bool Claims::is_held() const { return !held_.empty() && same_file(file_->id(), folder_ / held_); }
+
 void Claims::give_up() {
   if (held_.empty()) return;
   renewal_ = {};
-  const fs::path claim = folder_ / held_;
-  struct stat own {
-  }, named{};
-  const bool is_own = fstat(file_->id(), &own) == 0 && ::stat(claim.c_str(), &named) == 0 &&
-                      own.st_ino == named.st_ino && own.st_dev == named.st_dev;
-  if (is_own) ::unlink(claim.c_str());
+  if (is_held()) ::unlink((folder_ / held_).c_str());
   held_.clear();
   file_.reset();
 }

@@ -48,6 +48,9 @@ class Claims {
   bool claim(const std::string& name);
   // Whether what is held was another's, who may have left something of it half done.
   bool was_taken_over() const { return taken_over_; }
+  // Whether what was claimed is still this worker's: one that was stopped for longer than its lease may find
+  // that another has taken it over.
+  bool is_held() const;
   void give_up();
 
  private:

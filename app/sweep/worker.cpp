@@ -192,19 +192,22 @@ class Worker {
     } catch (const KeepError&) {
       throw;
     } catch (const std::exception& error) {
-      note_failure(missing, error.what());
+      // Another that has taken them over says what becomes of them.
+      if (claims_.is_held()) note_failure(missing, error.what());
     }
   }
 
-  // What a worker left that died, or failed, while it wrote a cell's result: files whose names begin with a
-  // dot.
-  void remove_parts(const Cell& cell) const {
+  // What workers left that died, or this one that failed, while they wrote a cell's result: files whose names
+  // begin with a dot.
+  //   token: of this worker, where it is about its own alone
+  void remove_parts(const Cell& cell, const std::string& token = {}) const {
     const fs::path folder = folder_.result(cell.id).parent_path();
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), last; !error && entry != last; entry.increment(error)) {
       const std::string name = entry->path().filename().string();
       std::error_code ignored;
-      if (name.starts_with('.') && name.find(cell.id) != name.npos) fs::remove(entry->path(), ignored);
+      if (name.starts_with('.') && name.find(cell.id) != name.npos && name.find(token) != name.npos)
+        fs::remove(entry->path(), ignored);
     }
   }
 
@@ -228,7 +231,7 @@ class Worker {
       job.run(missing, watch);
     } catch (...) {
       watch_.on_job(nullptr);
-      for (const Cell& cell : missing) remove_parts(cell);
+      for (const Cell& cell : missing) remove_parts(cell, identity_.token);
       throw;
     }
     watch_.on_job(nullptr);

@@ -121,6 +121,18 @@ TEST_F(ClaimsTest, AreHeldForAsLongAsTheyAreRenewed) {
   }
 }
 
+TEST_F(ClaimsTest, WhatWasTakenOverIsNoLongerHeld) {
+  Claims stopped = worker(10s, "elsewhere"), other = worker();
+  EXPECT_FALSE(stopped.is_held());
+  ASSERT_TRUE(stopped.claim("a"));
+  EXPECT_TRUE(stopped.is_held());
+  std::filesystem::remove(folder_.file("a"));  // as taking over begins
+  ASSERT_TRUE(other.claim("a"));
+  EXPECT_FALSE(stopped.is_held());
+  stopped.give_up();
+  EXPECT_TRUE(other.is_held());
+}
+
 TEST_F(ClaimsTest, AreTakenOverByOneOfMany) {
   for (int round = 0; round < 20; ++round) {
     claim_and_die("a");
