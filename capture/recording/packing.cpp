@@ -53,10 +53,7 @@ Group same_layer(const Group& root, Group& to_root, const std::string& run, cons
 }  // namespace
 
 Packing::Packing(std::filesystem::path recording)
-    : recording_(std::move(recording)), packed_(recording_.string() + ".packing") {
-  std::error_code ignored;
-  std::filesystem::remove(packed_, ignored);  // of a process that was killed
-}
+    : recording_(std::move(recording)), packed_(own_part(recording_.string() + ".packing")) {}
 
 Packing::~Packing() { discard(); }
 

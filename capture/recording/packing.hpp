@@ -16,7 +16,7 @@ namespace keyscope::recording {
 // The compressed copy of a recording (shuffle and gzip), which takes the recording's place in the end.
 //
 // Compressing a recording while it grows would move its metadata with every block (see `create_layout`). The
-// copy is therefore a file of its own, `<recording>.packing`, and grows from what the recording will not
+// copy is therefore a file of its own (see own_part), and grows from what the recording will not
 // overwrite any more, chunk by chunk, whenever the writer of the recording has nothing else to do. What is
 // left when the recording is complete is copied then. All calls come from one thread at a time.
 class Packing {

@@ -41,8 +41,8 @@ bool is_worthless(const std::filesystem::path& part) {
     const hdf5::Group root = file.root();
     if (root.names().empty() && root.attribute_names().empty()) return true;
     const auto info = open_recording(part.string())->info();
-    return std::ranges::all_of(info->runs,
-                               [](const RunInfo& run) { return run.blocks_done == 0 || run.plan.replayed; });
+    return std::ranges::any_of(info->runs, [](const RunInfo& run) { return run.plan.replayed; }) ||
+           std::ranges::all_of(info->runs, [](const RunInfo& run) { return run.blocks_done == 0; });
   } catch (const FileError&) {
     return false;
   }

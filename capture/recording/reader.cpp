@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -8,10 +10,14 @@
 #include <mutex>
 #include <string_view>
 #include <system_error>
+#include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/hdf5.hpp"
 #include "capture/recording/hdf5_walk.hpp"
 #include "capture/recording/recording.hpp"
@@ -468,15 +474,35 @@ EntryPath entry_path(const std::string& path) {
   return {path.substr(0, at), path.substr(at + std::string_view(kEntrySeparator).size())};
 }
 
+namespace {
+
+// Whether a writer holds it, between whose changes what is read may contradict itself.
+bool is_being_written(const std::string& file) {
+  const Descriptor opened(file, O_RDONLY);
+  return opened.id() >= 0 && flock(opened.id(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+}  // namespace
+
 std::shared_ptr<Recording> open_recording(const std::string& path) {
   return open_recording(path, OpenProgress());
 }
 
 std::shared_ptr<Recording> open_recording(const std::string& path, const OpenProgress& progress) {
   const EntryPath place = entry_path(path);
-  hdf5::require_sound(place.file, place.entry.empty() ? kEntry : place.entry);  // others may read meanwhile
-  const hdf5::Lock lock;
-  return std::make_shared<FileRecording>(place, path, progress);
+  constexpr int kMostAttempts = 20;
+  for (int attempt = 1;; ++attempt) try {
+      hdf5::require_sound(place.file,
+                          place.entry.empty() ? kEntry : place.entry);  // others may read meanwhile
+      const hdf5::Lock lock;
+      return std::make_shared<FileRecording>(place, path, progress);
+    } catch (const FileError& error) {
+      if (!is_being_written(place.file)) throw;
+      if (attempt == kMostAttempts)
+        throw FileError(
+            fmt::format("{}; a capture is writing to it: read it once that is done", error.what()));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
 }
 
 std::vector<std::string> recording_entries(const std::string& file) {

@@ -140,7 +140,7 @@ TEST_F(Replay, RefusesBeforeItWrites) {
       {{"--policy", "keydiff", "--run", "keydiff", "--out", out}, 2, "hidden states"},
       {{"--policy", "keydiff", "--layers", "4", "--out", out}, 2, "0, 1, 2, 3"},
       {{"--policy", "snapkv:window=20", "--out", out}, 1, "--record keys,queries,attention"},
-      {{"--policy", "keydiff", "--out", file("captured.h5"), "--force"}, 2, "the file that is read"},
+      {{"--policy", "keydiff", "--out", file("captured.h5"), "--force"}, 2, "a file that is read"},
       {{"--policy", "keydiff", "--out", out, "--json", out}, 2, "--json"},
       {{"--policy", "keydiff", "--out", file("nowhere/replayed.h5")}, 1, "folder does not exist"},
   };
@@ -150,6 +150,15 @@ TEST_F(Replay, RefusesBeforeItWrites) {
     EXPECT_THAT(result.err, HasSubstr(refusal.says));
     EXPECT_FALSE(fs::exists(out));
   }
+}
+
+TEST_F(Replay, IsNotHeldUpByWhatAKilledOneLeft) {
+  const std::vector<std::string> words{"--policy", "keydiff", "--quiet", "--out", file("replayed.h5")};
+  ASSERT_EQ(replay(words).status, 0);
+  fs::rename(file("replayed.h5"), file("replayed.h5.part"));
+  const CliResult again = replay(words);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_FALSE(fs::exists(file("replayed.h5.part")));
 }
 
 TEST_F(Replay, ADryRunSaysWhatItWouldDo) {

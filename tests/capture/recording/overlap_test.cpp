@@ -88,7 +88,7 @@ TEST_F(Overlap, TheEngineIsNeverTwoBlocksAhead) {
 // Of two runs, the first is compressed before anything comes of the second.
 TEST(OverlapOfCompression, WhatIsFinalIsCompressedWhileTheEngineComputes) {
   const test::ScratchFolder folder;
-  const std::filesystem::path out = folder.path() / "a.h5", copy = out.string() + ".part.packing";
+  const std::filesystem::path out = folder.path() / "a.h5", copy = own_part(out.string() + ".part.packing");
   SyntheticOptions options;
   options.compress = true;
   options.max_generated = options.n_generated = 0;

@@ -61,7 +61,7 @@ class PackingTest : public ::testing::Test {
 
   test::ScratchFolder folder_;
   fs::path plain_ = folder_.path() / "plain.h5", path_ = folder_.path() / "packed.h5";
-  fs::path copy_ = path_.string() + ".packing";
+  fs::path copy_ = own_part(path_.string() + ".packing");
   SyntheticCapture capture_{options()};
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -174,6 +175,18 @@ TEST_F(PartFileTest, IsLockedUntilItIsPublished) {
   }
   EXPECT_TRUE(std::filesystem::exists(out_));
   EXPECT_NO_THROW(force());
+}
+
+// Between two changes of its writer what is read may contradict itself.
+TEST_F(PartFileTest, ThatCannotBeReadWhileItIsWrittenIsNotCalledDamaged) {
+  write_text(part(), "torn");
+  const auto read = [&] { open_recording(part().string()); };
+  {
+    const Descriptor writer(part(), O_RDWR);
+    ASSERT_EQ(try_lock(writer.id()), FileLock::kHeld);
+    EXPECT_THAT(read, ThrowsMessage<FileError>(HasSubstr("a capture is writing to it")));
+  }
+  EXPECT_THAT(read, ThrowsMessage<FileError>(testing::Not(HasSubstr("a capture is writing"))));
 }
 
 }  // namespace
