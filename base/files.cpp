@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -53,16 +54,60 @@ std::filesystem::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
+namespace {
+
+// Of 255 that file systems have: while it is written, a file is called more than that (see own_part).
+constexpr std::size_t kMostNameBytes = 200;
+
+// By device and number, whatever they are called.
+struct Inputs {
+  std::mutex mutex;
+  std::set<std::pair<dev_t, ino_t>> files;
+};
+
+Inputs& inputs() {
+  static Inputs all;
+  return all;
+}
+
+std::optional<std::pair<dev_t, ino_t>> identity_of_file(const fs::path& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
+  return std::pair(found.st_dev, found.st_ino);
+}
+
+bool is_input(const fs::path& path) {
+  const auto file = identity_of_file(path);
+  const std::lock_guard lock(inputs().mutex);
+  return file && inputs().files.contains(*file);
+}
+
+}  // namespace
+
+void note_input(const fs::path& file) {
+  const auto found = identity_of_file(file);
+  const std::lock_guard lock(inputs().mutex);
+  if (found) inputs().files.insert(*found);
+}
+
 fs::path output_path(const fs::path& path, bool replace) {
   std::error_code error;
   if (!fs::is_directory(folder_of(path), error))
     throw FileError(fmt::format("{}: its folder does not exist; make it first", path.string()));
+  if (::faccessat(AT_FDCWD, folder_of(path).c_str(), W_OK, AT_EACCESS) != 0)
+    throw FileError(
+        fmt::format("{}: its folder cannot be written to: {}", path.string(), std::strerror(errno)));
+  if (path.filename().native().size() > kMostNameBytes)
+    throw FileError(fmt::format("{}: a name of {} bytes, expected {} at most", path.string(),
+                                path.filename().native().size(), kMostNameBytes));
   const fs::file_status named = fs::symlink_status(path, error);
   if (!fs::exists(named)) return path;
   if (fs::is_directory(path, error))
     throw FileError(fmt::format("{}: is a folder, expected the name of a file to write", path.string()));
   if (!fs::is_regular_file(path, error))
     throw FileError(fmt::format("{}: is there and no regular file; choose another name", path.string()));
+  if (is_input(path))
+    throw UsageError(fmt::format("{}: that is a file that is read; choose another name", path.string()));
   if (!replace)
     throw FileError(
         fmt::format("{}: exists already; choose another name, or replace it with --force", path.string()));
@@ -172,13 +217,6 @@ void AtomicFile::commit() {
     throw;
   }
   committed_ = true;
-}
-
-void refuse_same_file(const fs::path& source, const fs::path& out, std::string_view option) {
-  std::error_code error;
-  if (fs::equivalent(source, out, error))
-    throw UsageError(
-        fmt::format("{} {}: that is the file that is read; choose another name", option, out.string()));
 }
 
 void write_file(const fs::path& path, std::string_view bytes, bool replace) {

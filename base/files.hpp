@@ -56,11 +56,9 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Nothing replaces what it is made of, whatever was asked for.
-//   option: which one names `out`, for the message
-//   throws UsageError where both paths are one file
-void refuse_same_file(const std::filesystem::path& source, const std::filesystem::path& out,
-                      std::string_view option = "--out");
+// Nothing replaces what it is made of, whatever was asked for: output_path refuses a file that was noted
+// here, by whatever name it goes. What is no file is not noted.
+void note_input(const std::filesystem::path& file);
 
 // The project's assets: where they were built from, or beside an executable that was moved with its checkout.
 //   throws FileError where they are in neither place

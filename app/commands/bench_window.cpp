@@ -125,7 +125,7 @@ void print_live(const LiveResult& result, const benchmarks::PairedRatio& ratio) 
 }
 
 void run_live(const LiveArguments& arguments) {
-  require_writable(arguments.window.json, arguments.live.model().folder());
+  require_writable(arguments.window.json);
   const LiveResult result = measure_live(arguments);
   const benchmarks::PairedRatio ratio =
       benchmarks::paired_ratio({result.times.in_window, result.load}, {result.times.alone, result.load});
@@ -242,7 +242,7 @@ nlohmann::ordered_json view_json(const BenchViewArguments& arguments, const View
 }
 
 void run_bench_view(const BenchViewArguments& arguments) {
-  require_writable(arguments.window.json, arguments.file);
+  require_writable(arguments.window.json);
   const ViewTimes times = measure_view(arguments);
   if (!arguments.window.json.is_stdout()) print(arguments, times);
   if (arguments.window.json.given()) write_json(arguments.window.json, view_json(arguments, times));

@@ -208,8 +208,6 @@ class MeansMaker final : public Calibration {
 void check_output(const CalibrateArguments& arguments) {
   if (arguments.out.is_stdout()) return;
   output_path(arguments.out.path, arguments.out.replace);
-  for (const std::string& file : arguments.files)
-    refuse_same_file(recording::entry_path(file).file, arguments.out.path);
 }
 
 // "81 queries of each query head in 2 recordings".

@@ -115,16 +115,6 @@ std::string& stored_command_line() {
   return text;
 }
 
-void check_disk(const std::filesystem::path& out, std::int64_t needed) {
-  std::error_code error;
-  const auto space = std::filesystem::space(folder_of(out), error);
-  if (!error && static_cast<std::uintmax_t>(needed) > space.available)
-    throw Error(fmt::format(
-        "{}: the recording needs {}, and only {} are free; record fewer --layers, use "
-        "--store float16 or another disk",
-        out.string(), bytes_text(needed), bytes_text(static_cast<std::int64_t>(space.available))));
-}
-
 }  // namespace
 
 void set_command_line(int argc, char** argv) { stored_command_line() = quote_words({argv, argv + argc}); }
@@ -145,7 +135,9 @@ void print_plan(const capture::Model& model, const recording::RecordPlan& plan,
         plan.runs.front().block_size, bytes_text(estimate.disk_bytes),
         bytes_text(estimate.weight_bytes + estimate.cache_bytes), duration_text(estimate.seconds));
   }
-  if (!out.empty()) check_disk(out, estimate.disk_bytes);
+  if (!out.empty())
+    require_disk(out, estimate.disk_bytes, "the recording",
+                 "record fewer --layers, use --store float16 or another disk");
 }
 
 std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,

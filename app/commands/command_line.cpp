@@ -1,23 +1,34 @@
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <set>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "app/commands/capture.hpp"
 #include "app/commands/commands.hpp"
 #include "app/commands/console.hpp"
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/inference/engine.hpp"
 
 namespace keyscope::commands {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
@@ -65,6 +76,63 @@ void require_known_subcommand(const CLI::App& app, int argc, char** argv) {
       fmt::format("there is no subcommand '{}'; there are: {}", argv[1], fmt::join(known, ", ")));
 }
 
+// Where a standard stream is closed, the next file that is opened would be it, and what is said go into it.
+// Writing fails, as it does where it is closed.
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", O_RDONLY);
+}
+
+// What names files that are written; all else on a command line may name what is read.
+constexpr std::array<std::string_view, 8> kOutputs{"out",    "json", "csv",        "parquet",
+                                                   "figure", "html", "screenshot", "state-file"};
+
+// Files of models and of data that a folder is named for, but for what may be a result that someone put
+// there.
+bool is_read_of_folder(const fs::path& file) {
+  static const std::set<std::string> extensions{".safetensors", ".gguf",  ".model",
+                                                ".jinja",       ".jsonl", ".txt"};
+  static const std::set<std::string> names{"config.json",
+                                           "generation_config.json",
+                                           "tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "added_tokens.json",
+                                           "vocab.json",
+                                           "quantize_config.json",
+                                           "quant_config.json",
+                                           "chat_template.json",
+                                           "special_tokens_map.json",
+                                           "plan.json",
+                                           "model.safetensors.index.json"};
+  return extensions.contains(file.extension()) || names.contains(file.filename());
+}
+
+void note_named(const fs::path& path) {
+  std::error_code none;
+  note_input(path);
+  for (const auto& entry : fs::directory_iterator(path, none))
+    if (is_read_of_folder(entry.path())) note_input(entry.path());
+}
+
+// Where a word of a command line may name a file: FILE, FILE::ENTRY, NAME:key=FILE,key=FILE.
+void note_word(const std::string& word) {
+  note_named(word);
+  note_named(word.substr(0, word.find("::")));
+  for (std::size_t at = word.find('='); at != word.npos; at = word.find('=', at + 1))
+    note_named(word.substr(at + 1, word.find(',', at) - at - 1));
+}
+
+// Whatever the command line names that is there is not replaced, --force or not, but where it is an output.
+void note_inputs(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const bool is_output = std::ranges::any_of(
+        kOutputs, [&](std::string_view name) { return option->check_lname(std::string(name)); });
+    if (is_output) continue;
+    for (const std::string& word : option->results()) note_word(word);
+  }
+  for (const CLI::App* command : app.get_subcommands()) note_inputs(*command);
+}
+
 // The one place where errors end: a sentence on stderr and the documented exit status.
 int parse_and_run(CLI::App& app, int argc, char** argv) {
   try {
@@ -99,6 +167,8 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
 
 int run_command_line(int argc, char** argv) {
   try {
+    hold_standard_streams();
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of writing, and said
     capture::let_threads_sleep_on_busy_machines();
     watch_interrupts();
     set_command_line(argc, argv);
@@ -106,6 +176,7 @@ int run_command_line(int argc, char** argv) {
                  "keyscope");
     app.set_version_flag("--version", "keyscope " KEYSCOPE_VERSION);
     add_subcommands(app);
+    app.parse_complete_callback([&app] { note_inputs(app); });
     return parse_and_run(app, argc, argv);
   } catch (const std::exception& error) {  // what could not even be reported
     say(stderr, "keyscope: {}\n", error.what());

@@ -108,7 +108,14 @@ InterruptState& state() {
 
 void on_signal() {
   std::lock_guard lock(state().mutex);
-  if (!state().cancel || state().cancelling) _exit(kInterrupted);
+  if (!state().cancel || state().cancelling) {
+    constexpr std::string_view kSaid = "\nkeyscope: interrupted\n";  // below a line of progress
+    const std::string_view said = state().cancelling ? kSaid : kSaid.substr(1);
+    if (write(STDERR_FILENO, said.data(), said.size()) < 0) {
+      // Nobody is there to read it.
+    }
+    _exit(kInterrupted);
+  }
   state().cancelling = true;
   state().cancel();
 }
@@ -142,11 +149,19 @@ OnInterrupt::~OnInterrupt() {
   state().cancel = nullptr;
 }
 
-void require_writable(const JsonTarget& target, const std::filesystem::path& source,
-                      const std::filesystem::path& out) {
+void require_writable(const JsonTarget& target, const std::filesystem::path& out) {
   if (!target.given() || target.is_stdout()) return;
-  refuse_same_file(source, target.path, target.option);
   if (!lies_in_new_folder(target.path, out)) output_path(target.path, target.replace);
+}
+
+void require_disk(const std::filesystem::path& out, std::int64_t needed, std::string_view what,
+                  std::string_view advice) {
+  std::error_code error;
+  const auto space = std::filesystem::space(folder_of(out), error);
+  if (!error && space.capacity > 0 && static_cast<std::uintmax_t>(needed) > space.available)
+    throw Error(fmt::format("{}: {} needs {}, and only {} are free; {}", out.string(), what,
+                            bytes_text(needed), bytes_text(static_cast<std::int64_t>(space.available)),
+                            advice));
 }
 
 void require_different(std::span<const std::filesystem::path> outputs) {

@@ -94,11 +94,15 @@ struct JsonTarget {
 };
 
 // Before long work: whether it can be written.
-//   source: what is read; it is not replaced, whatever was asked for
 //   out: a folder that the work will make, if any
-//   throws UsageError where both are one file; FileError if it exists and may not be replaced
-void require_writable(const JsonTarget& target, const std::filesystem::path& source,
-                      const std::filesystem::path& out = {});
+//   throws UsageError where it is a file that is read; FileError if it exists and may not be replaced
+void require_writable(const JsonTarget& target, const std::filesystem::path& out = {});
+
+// Before long work: whether what it writes has room. Some file systems do not tell.
+//   what: "the recording"; advice: what to do
+//   throws Error where it has not
+void require_disk(const std::filesystem::path& out, std::int64_t needed, std::string_view what,
+                  std::string_view advice);
 
 // Before long work: whether all that a command writes are different files.
 //   outputs: what is empty is none

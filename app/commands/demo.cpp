@@ -23,6 +23,7 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/outputs_together.hpp"
 
 namespace keyscope::commands {
 
@@ -53,6 +54,7 @@ std::vector<std::filesystem::path> write_demo_figures(const recording::Recording
                                                       const std::filesystem::path& folder) {
   const auto info = recording.info();
   const auto nexus_path = folder / "figures.h5";
+  OutputsTogether outputs;
   figures::NexusWriter nexus(nexus_path, {info->provenance, info->model, info->prompt}, true);
   figures::PageOptions page;
   page.replace = true;
@@ -73,6 +75,7 @@ std::vector<std::filesystem::path> write_demo_figures(const recording::Recording
     nexus.add(figure);
   }
   nexus.finish();
+  outputs.commit();
   files.push_back(nexus_path);
   return files;
 }

@@ -124,8 +124,7 @@ void run_diff(const DiffArguments& arguments) {
         fmt::format("diff: expected two runs, --run A --run B; found {}", arguments.runs.size()));
   if (arguments.json.is_stdout() && arguments.csv.is_stdout())
     throw UsageError("--json - and --csv - would both write to standard output");
-  for (const JsonTarget* target : {&arguments.json, &arguments.csv})
-    require_writable(*target, arguments.file);
+  for (const JsonTarget* target : {&arguments.json, &arguments.csv}) require_writable(*target);
   require_different({{"--json", arguments.json.file()}, {"--csv", arguments.csv.file()}});
   const auto recording = recording::open_recording(arguments.file);
   const auto info = recording->info();

@@ -109,7 +109,7 @@ void check_outputs(const EvalOptions& options, const evaluation::Settings& setti
   for (const fs::path& path : files)
     if (!lies_in_new_folder(path, options.out)) output_path(path, options.force);
   const JsonTarget json = options.json_target();
-  require_writable(json, options.model.folder(), options.out);
+  require_writable(json, options.out);
   files.push_back(json.file());
   if (!options.out.empty())
     std::ranges::copy(evaluation::folder_files(options.out, settings.task, compared),

@@ -162,7 +162,6 @@ void write_page(const ExportArguments& arguments, const CLI::App& command) {
   if (!figures::is_page_path(arguments.html))
     throw UsageError(fmt::format("--html {}: expected a name that ends in .html", arguments.html));
   output_path(arguments.html, arguments.force);
-  refuse_same_file(arguments.file, arguments.html, "--html");
 
   const auto recording = recording::open_recording(arguments.file);
   const auto info = recording->info();
@@ -185,7 +184,6 @@ void run_export(const ExportArguments& arguments, const CLI::App& command) {
     throw UsageError("export: give --out FILE.h5 for the figures, or --html FILE.html for a page to send");
   for (const auto& name : arguments.names) figures::figure_name(name);  // says it if unknown
   output_path(arguments.out, arguments.force);
-  refuse_same_file(arguments.file, arguments.out);
   const auto recording = recording::open_recording(arguments.file);
   const auto info = recording->info();
   const auto requests = plan_export(*info, arguments);

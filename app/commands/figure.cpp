@@ -199,7 +199,6 @@ void run_figure(FigureArguments& arguments, const CLI::App& command) {
   request.most_ordered = figures::kMostKeysInDendrogram;
   if (!arguments.reduction.empty()) request.reduction = figures::parse_reduction(arguments.reduction);
   output_path(arguments.out, arguments.page.replace);
-  refuse_same_file(arguments.file, arguments.out);
 
   const auto recording = recording::open_recording(arguments.file);
   if (animation) return draw_blocks(*recording, arguments);

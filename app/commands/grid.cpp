@@ -106,7 +106,7 @@ void run_grid(const GridArguments& arguments) {
       grid::asked_settings(plan, arguments.budgets, arguments.blocks, arguments.seed);
   const JsonTarget target{arguments.json, arguments.force};
   if (target.given() && !target.is_stdout()) check_json_of_grid(arguments);
-  require_writable(target, arguments.model.folder(), arguments.out);
+  require_writable(target, arguments.out);
   const adoption::TaskListOptions asked = tasks_of(arguments);
   const auto model = arguments.model.load(arguments.model.options());
   const adoption::TaskList tasks(asked, *model);

@@ -461,7 +461,7 @@ Json inspect_token(const InspectArguments& arguments) {
 }
 
 void run_inspect(const InspectArguments& arguments) {
-  require_writable(arguments.json, arguments.path);
+  require_writable(arguments.json);
   if (!arguments.token && (!arguments.run.empty() || arguments.layer || arguments.kv_head))
     throw UsageError("--run, --layer and --kv-head choose the head of a --token; there is none");
   const Json found = arguments.token ? inspect_token(arguments) : inspect_path(arguments.path);

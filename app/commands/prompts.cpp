@@ -107,9 +107,8 @@ void run_prompts(PromptsArguments& arguments) {
   if (!arguments.out.empty()) {
     if (!figures::is_nexus_path(arguments.out)) figures::format_of(arguments.out);
     output_path(arguments.out, arguments.force);
-    refuse_same_file(arguments.file, arguments.out);
   }
-  if (arguments.json.given()) require_writable(arguments.json, arguments.file);
+  if (arguments.json.given()) require_writable(arguments.json);
   require_different({{"--out", arguments.out}, {"--json", arguments.json.file()}});
   arguments.folder = capture::find_model(arguments.model);
   const capture::ModelConfig config = capture::read_config(arguments.folder);

@@ -54,21 +54,10 @@ replay::ReplayOptions replay_options(const ReplayArguments& arguments) {
 
 // Before any work: nothing replaces what it is made of, nor one output the other.
 void check_replay_outputs(const ReplayArguments& arguments) {
-  require_writable(arguments.json, arguments.file);
+  require_writable(arguments.json);
   if (arguments.out.empty()) return;
-  refuse_same_file(arguments.file, arguments.out);
   output_path(arguments.out, arguments.force);
   require_different({{"--out", arguments.out}, {"--json", arguments.json.file()}});
-}
-
-void check_disk(const std::string& out, std::int64_t needed) {
-  std::error_code error;
-  const auto space = std::filesystem::space(folder_of(out), error);
-  if (!error && static_cast<std::uintmax_t>(needed) > space.available)
-    throw Error(
-        fmt::format("{}: the replay needs {}, and only {} are free; replay fewer --layers, or use "
-                    "another disk",
-                    out, bytes_text(needed), bytes_text(static_cast<std::int64_t>(space.available))));
 }
 
 // What the replayed sets are worth, in the words of the documentation.
@@ -142,7 +131,8 @@ void run_replay_command(const ReplayArguments& arguments) {
   const auto info = source.recording->info();
   const replay::ReplayPlan plan = replay::plan_replay(source, options);
   if (!arguments.quiet || arguments.dry_run) print_plan(plan, *info);
-  if (!arguments.out.empty()) check_disk(arguments.out, plan.disk_bytes);
+  if (!arguments.out.empty())
+    require_disk(arguments.out, plan.disk_bytes, "the replay", "replay fewer --layers, or use another disk");
   if (arguments.dry_run) return;
 
   std::atomic<bool> cancelled = false;

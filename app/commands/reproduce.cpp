@@ -91,7 +91,7 @@ void write_reproduction(const ReproduceArguments& arguments, const nlohmann::ord
 void run_reproduce(const ReproduceArguments& arguments) {
   const grid::Experiment experiment = grid::read_experiment(arguments.file);
   const JsonTarget target{arguments.json, arguments.force};
-  require_writable(target, arguments.file, arguments.out);
+  require_writable(target, arguments.out);
   const auto model = arguments.model.load(arguments.model.options());
   grid::Reproduction reproduction(experiment, asked_options(arguments), *model,
                                   results::identity_of(*model, hash_progress_line(arguments.quiet)));

@@ -244,7 +244,7 @@ void run_run(const SweepArguments& arguments) {
 void run_status(const SweepArguments& arguments) {
   const JsonTarget json{arguments.json, arguments.force};
   const sweep::SweepFolder folder(full_path(arguments.folder));
-  if (json.given()) require_writable(json, folder.path() / "plan.json");
+  require_writable(json);
   const sweep::Status status = sweep::status_of(folder, folder.read());
   if (json.given()) write_json(json, sweep::status_json(status));
   if (!json.is_stdout()) print_status(status);

@@ -105,7 +105,7 @@ void run_merge(const MergeArguments& arguments) {
   const sweep::SweepFolder folder(full_path(arguments.folder));
   const sweep::Plan plan = folder.read();
   require_different({{"--out", arguments.out}, {"--csv", csv.file()}, {"--parquet", arguments.parquet}});
-  require_writable(csv, arguments.out);
+  require_writable(csv);
   if (!arguments.parquet.empty()) output_path(arguments.parquet, arguments.force);
   sweep::MergeOptions options;
   options.copy = arguments.copy;

@@ -91,6 +91,7 @@ window::WindowRequest window_request(const ViewArguments& arguments) {
   request.scale = arguments.scale;
   request.screenshot = arguments.screenshot;
   request.replace_screenshot = arguments.force;
+  require_different({{"--out", arguments.out}, {"--screenshot", arguments.screenshot}});
   if (!arguments.screenshot.empty()) output_path(arguments.screenshot, arguments.force);
   request.state_file = arguments.state_file;
   return request;

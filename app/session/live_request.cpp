@@ -54,6 +54,7 @@ std::vector<std::int32_t> prompt_ids(const capture::Model& model, const LiveRequ
 LiveCapture make_live_capture(LiveRequest request) {
   return [request = std::move(request)](std::span<recording::RecordSink* const> sinks,
                                         capture::CaptureControl& control) {
+    note_input(request.prompt_file);
     std::unique_ptr<recording::RecordSink> file;  // made first: an existing file is refused before any work
     if (!request.out.empty()) file = recording::make_recording_writer(request.out, request.replace);
     const auto model = capture::Model::load(capture::find_model(request.model_folder), request.model);

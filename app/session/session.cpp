@@ -93,7 +93,9 @@ void Session::open(const std::filesystem::path& path, const SelectionRequest& re
                  guarded(
                      [&] {
                        if (now) remember_view(memory, shown, *now);  // it may be the same recording
-                       inbox->put(open_path(name, request, memory, keep, job, before));
+                       auto opened = open_path(name, request, memory, keep, job, before);
+                       note_input(recording::entry_path(name).file);
+                       inbox->put(std::move(opened));
                      },
                      [&](std::string what) {
                        inbox->put(OpenFailed{name, std::move(what), job});

@@ -1,6 +1,7 @@
 // Nothing that the user made is lost, and what cannot be written is said before the work.
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/files.hpp"
 #include "tests/support/cli.hpp"
@@ -47,15 +49,64 @@ TEST_F(Files, JsonLeavesAPartThatIsNotItsOwn) {
   EXPECT_EQ(read_file(file("b.h5.part")), before);
 }
 
-TEST_F(Files, JsonNeverReplacesWhatItIsMadeOf) {
-  const std::string recording = record("a.h5");
-  const std::string before = read_file(recording);
-  for (const char* command : {"analyze", "inspect"}) {
-    const CliResult result = run_cli({command, recording, "--json", recording, "--force"});
-    EXPECT_EQ(result.status, 2) << command;
-    EXPECT_THAT(result.err, HasSubstr("--json"));
+// Under any of its names, whatever reads it, --force or not.
+TEST_F(Files, NothingReplacesWhatItIsMadeOf) {
+  const std::string recording = record("a.h5"), text = file("text.txt"), model = file("model");
+  write(text, "The magic number is 12.");
+  fs::copy(kDemoModel, model);
+  fs::create_hard_link(recording, file("hard.h5"));
+  fs::create_symlink(recording, file("soft.h5"));
+  const std::string filters = file("filters.json"), config = model + "/config.json";
+  write(filters, "{}");
+  const std::vector<std::vector<std::string>> commands{
+      {"analyze", recording, "--json", recording},
+      {"analyze", file("soft.h5"), "--csv", file("hard.h5")},
+      {"inspect", recording + "::entry", "--json", recording},
+      {"inspect", model, "--json", config},
+      {"compare", recording, file("soft.h5"), "--json", file("hard.h5")},
+      {"figure", recording, "keyspace", "--out", file("hard.h5")},
+      {"export", file("hard.h5"), "--out", recording},
+      {"calibrate", "qfilters", recording, "--out", recording},
+      {"view", recording, "--screenshot", recording},
+      {"capture", "--model", model, "--prompt", "x", "--policy", "none", "--out",
+       model + "/model.safetensors"},
+      {"capture", "--model", model, "--prompt-file", text, "--policy", "none", "--out", text},
+      {"replay", recording, "--policy", "qfilters:file=" + filters, "--budget", "4", "--out", file("b.h5"),
+       "--json", filters},
+      {"eval", "perplexity", "--model", model, "--policy", "sink", "--budget", "4", "--length", "8", "--text",
+       text, "--json", text},
+      {"eval", "niah", "--model", model, "--policy", "sink", "--budget", "4", "--length", "64", "--keys",
+       text, "--json", text}};
+  const auto all = [&] {
+    return read_file(recording) + read_file(text) + read_file(filters) + read_file(config);
+  };
+  const std::string before = all();
+  for (std::vector<std::string> words : commands) {
+    words.emplace_back("--force");
+    const CliResult result = run_cli(words);
+    EXPECT_EQ(result.status, 2) << words.front();
+    EXPECT_THAT(result.err, HasSubstr("that is a file that is read"));
+    EXPECT_EQ(all(), before) << words.front();
   }
-  EXPECT_EQ(read_file(recording), before);
+}
+
+// The next file that is opened must not be what is written to as standard output.
+TEST_F(Files, WhereStandardOutputIsClosedNothingIsWrittenIntoAnotherFile) {
+  const std::vector<std::string> words{"eval",     "niah", "--model",  kDemoModel, "--policy", "keydiff",
+                                       "--budget", "25%",  "--length", "64",       "--depth",  "50",
+                                       "--block",  "16",   "--quiet",  "--out",    file("out")};
+  ASSERT_EQ(run_cli(words).status, 0);
+  const std::string lines = read_file(file("out/examples.jsonl"));
+  std::vector<std::string> with_json = words;
+  with_json.insert(with_json.end(), {"--json", "-"});
+  std::fflush(stdout);
+  const int stdout_before = dup(STDOUT_FILENO);
+  close(STDOUT_FILENO);
+  const int status = CliProcess(with_json).end_by(0);
+  dup2(stdout_before, STDOUT_FILENO);
+  close(stdout_before);
+  EXPECT_EQ(status, 1);
+  EXPECT_EQ(read_file(file("out/examples.jsonl")), lines);
 }
 
 TEST_F(Files, AScreenshotDoesNotReplaceAPicture) {
