@@ -25,9 +25,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
     "SHELL:-idirafter ${LIBTORCH_INCLUDE_DIR}/torch/csrc/api/include")
   target_link_libraries(LibTorch::LibTorch INTERFACE ${LIBTORCH_CPU} ${LIBTORCH_C10})
   # at::parallel_for is serial in what is compiled without OpenMP. The runtime is the one that LibTorch brings,
-  # if it brings one: a process has room for one.
+  # if it brings one: a process has room for one. GNU's, which the wheel brings, is none that Clang can call.
   find_package(OpenMP COMPONENTS CXX)
-  if(OpenMP_CXX_FOUND)
+  if(OpenMP_CXX_FOUND AND NOT (CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND EXISTS ${libtorch_lib_dir}/libgomp.so.1))
     target_compile_options(LibTorch::LibTorch INTERFACE ${OpenMP_CXX_FLAGS})
     if(EXISTS ${libtorch_lib_dir}/libgomp.so.1)
       target_link_libraries(LibTorch::LibTorch INTERFACE ${libtorch_lib_dir}/libgomp.so.1)
