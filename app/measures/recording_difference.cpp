@@ -34,10 +34,12 @@ class Collector {
     std::array<double, kLanes> largest_value{}, largest_difference{};
     const auto compare = [&](std::size_t i, std::size_t lane) {
       const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-      found_.n_different += std::isnan(x) != std::isnan(y) ? 1 : 0;
-      // NaN on either side is larger than nothing.
-      const double value = std::abs(x) > std::abs(y) ? std::abs(x) : std::abs(y) + (x - x);
-      const double difference = std::abs(x - y);
+      // No tolerance is for NaN and infinities: they are alike or different, and the largest of nothing.
+      const bool finite = std::isfinite(x) && std::isfinite(y);
+      const bool alike = x == y || (std::isnan(x) && std::isnan(y));
+      found_.n_different += finite || alike ? 0 : 1;
+      const double value = finite ? std::max(std::abs(x), std::abs(y)) : 0;
+      const double difference = finite ? std::abs(x - y) : 0;
       largest_value[lane] = value > largest_value[lane] ? value : largest_value[lane];
       largest_difference[lane] =
           difference > largest_difference[lane] ? difference : largest_difference[lane];

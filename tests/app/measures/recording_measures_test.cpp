@@ -1,6 +1,7 @@
 #include "app/measures/recording_measures.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -172,10 +173,21 @@ TEST(CompareRecordings, JudgesValuesByTheLargest) {
 }
 
 TEST(CompareRecordings, ANumberAndNoneDiffer) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const DrawnRecording a;
-  DrawnRecording b;
-  b.heads[1][1].keys(0, 0) = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(entry(compare(a, b), "keys").n_different, 1);
+  for (const float none : {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity}) {
+    DrawnRecording b;
+    b.heads[1][1].keys(0, 0) = none;
+    EXPECT_EQ(entry(compare(a, b), "keys").n_different, 1);
+    EXPECT_FALSE(compare(a, b).agrees());
+    EXPECT_TRUE(compare(b, b).agrees());
+    DrawnRecording c = b;
+    c.heads[1][1].keys(0, 0) = -none;
+    EXPECT_EQ(compare(b, c).agrees(), std::isnan(none));
+    c.heads[1][1].keys(0, 0) = none;
+    c.heads[1][1].keys(1, 0) += 1;  // which no infinity excuses
+    EXPECT_FALSE(entry(compare(b, c), "keys").agrees());
+  }
 }
 
 TEST(CompareRecordings, ForgivesCloseCallsOnly) {
