@@ -146,6 +146,23 @@ TEST_F(Files, AppearWhenTheyAreCommitted) {
   EXPECT_EQ(read_file(path_), "other");
 }
 
+// An input, by whatever name, and a name that leaves no room for what its part is called.
+TEST_F(Files, ThatNeverCanBeWrittenAreRefusedBefore) {
+  const std::filesystem::path source = written("a"), link = folder_.path() / "link";
+  std::filesystem::create_hard_link(source, link);
+  EXPECT_EQ(output_path(link, true), link);
+  note_input(source);
+  note_input(folder_.path());
+  note_input("/no/such/file");
+  for (const auto& path : {source, link})
+    EXPECT_THAT([&] { output_path(path, true); }, testing::ThrowsMessage<UsageError>(HasSubstr("is read")));
+  write_file(path_.string() + "2", "x", true);  // beside it
+  const std::string name(200, 'n');
+  EXPECT_NO_THROW(write_file(folder_.path() / name, "x", false));
+  EXPECT_THAT(file_error([&] { output_path(folder_.path() / (name + "n"), false); }),
+              HasSubstr("a name of 201 bytes, expected 200 at most"));
+}
+
 // Writes a part of a file in another process, which goes on, or has died by the time this returns.
 class OtherWriter {
  public:
