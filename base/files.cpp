@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -59,10 +60,17 @@ namespace {
 // Of 255 that file systems have: while it is written, a file is called more than that (see own_part).
 constexpr std::size_t kMostNameBytes = 200;
 
-// By device and number, whatever they are called.
+using FileIdentity = std::pair<dev_t, ino_t>;  // whatever it is called
+
+std::optional<FileIdentity> identity_of_file(const fs::path& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
+  return FileIdentity(found.st_dev, found.st_ino);
+}
+
 struct Inputs {
   std::mutex mutex;
-  std::set<std::pair<dev_t, ino_t>> files;
+  std::map<FileIdentity, fs::path> files;
 };
 
 Inputs& inputs() {
@@ -70,16 +78,12 @@ Inputs& inputs() {
   return all;
 }
 
-std::optional<std::pair<dev_t, ino_t>> identity_of_file(const fs::path& path) {
-  struct stat found {};
-  if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
-  return std::pair(found.st_dev, found.st_ino);
-}
-
+// One that has gone may have left its number to another file.
 bool is_input(const fs::path& path) {
   const auto file = identity_of_file(path);
   const std::lock_guard lock(inputs().mutex);
-  return file && inputs().files.contains(*file);
+  if (!file || !inputs().files.contains(*file)) return false;
+  return identity_of_file(inputs().files.at(*file)) == file;
 }
 
 }  // namespace
@@ -87,7 +91,7 @@ bool is_input(const fs::path& path) {
 void note_input(const fs::path& file) {
   const auto found = identity_of_file(file);
   const std::lock_guard lock(inputs().mutex);
-  if (found) inputs().files.insert(*found);
+  if (found) inputs().files.insert_or_assign(*found, full_path(file));
 }
 
 fs::path output_path(const fs::path& path, bool replace) {
