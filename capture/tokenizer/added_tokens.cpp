@@ -1,6 +1,7 @@
 #include "capture/tokenizer/added_tokens.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <system_error>
@@ -120,24 +121,69 @@ std::optional<nlohmann::json> read_beside(const std::filesystem::path& file) {
   return parse_json_object(read_small_file(file), file.string());
 }
 
+constexpr const char* kExtra = "extra_special_tokens";
+constexpr const char* kAdditional = "additional_special_tokens";  // as it was called before
+constexpr const char* kOwn = "model_specific_special_tokens";
+constexpr std::array<std::string_view, 7> kNamed{"bos_token", "eos_token", "unk_token", "sep_token",
+                                                 "pad_token", "cls_token", "mask_token"};
+
+bool holds_something(const nlohmann::json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && !found->is_null() && !found->empty();
+}
+
+// An object of names holds tokens that are a model's own.
+void set_own_apart(nlohmann::json& configuration) {
+  if (!configuration.contains(kExtra) || !configuration[kExtra].is_object()) return;
+  configuration[kOwn] = configuration[kExtra];
+  configuration.erase(kExtra);
+}
+
+// As Transformers puts tokenizer_config.json and special_tokens_map.json together: the list under the older
+// name is that under the newer one where that is empty; the map's tokens take the configuration's place, but
+// for its list under the newer name, which is added, and under the older one, which counts only where there
+// is none.
+void put_together(nlohmann::json& configuration, const nlohmann::json& map) {
+  if (configuration.contains(kAdditional) && !holds_something(configuration, kExtra))
+    configuration[kExtra] = configuration[kAdditional];
+  configuration.erase(kAdditional);
+  set_own_apart(configuration);
+  for (const auto& [name, value] : map.items()) {
+    if (name == kExtra && value.is_array() && holds_something(configuration, kExtra))
+      configuration[kExtra].insert(configuration[kExtra].end(), value.begin(), value.end());
+    else if (name != kAdditional)
+      configuration[name] = value;
+  }
+  set_own_apart(configuration);
+  if (map.contains(kAdditional) && !configuration.contains(kExtra)) configuration[kExtra] = map[kAdditional];
+}
+
 // The special tokens that a configuration names, in the order in which Transformers looks at them.
 std::vector<AddedToken> named_tokens(const JsonField& configuration) {
   std::vector<AddedToken> tokens;
-  for (const char* name :
-       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
-    if (const auto field = configuration.optional(name)) tokens.push_back(read_added_token(*field, true));
+  for (const std::string_view name : kNamed)
+    if (const auto field = configuration.optional(std::string(name)))
+      tokens.push_back(read_added_token(*field, true));
   return tokens;
 }
 
-// Lists, or objects whose values are tokens.
-std::vector<AddedToken> additional_tokens(const JsonField& configuration) {
+// Those that a model has besides, "image_token", under any name.
+std::vector<AddedToken> own_tokens(const nlohmann::json& configuration, const JsonField& fields) {
   std::vector<AddedToken> tokens;
-  for (const char* name : {"extra_special_tokens", "additional_special_tokens"}) {
-    const auto field = configuration.optional(name);
-    if (!field) continue;
-    const auto add = [&](const JsonField& entry) { tokens.push_back(read_added_token(entry, true)); };
-    field->is_object() ? field->for_each_member(add) : field->for_each(add);
+  const auto add = [&](const JsonField& field) { tokens.push_back(read_added_token(field, true)); };
+  for (const auto& [name, value] : configuration.items()) {
+    const bool is_token = value.is_string() || (value.is_object() && value.contains("content"));
+    if (is_token && name.ends_with("_token") && std::ranges::find(kNamed, name) == kNamed.end())
+      add(fields.member(name));
   }
+  if (const auto own = fields.optional(kOwn)) own->for_each_member(add);
+  return tokens;
+}
+
+std::vector<AddedToken> extra_tokens(const JsonField& fields) {
+  std::vector<AddedToken> tokens;
+  if (const auto extra = fields.optional(kExtra))
+    extra->for_each([&](const JsonField& entry) { tokens.push_back(read_added_token(entry, true)); });
   return tokens;
 }
 
@@ -158,14 +204,15 @@ std::vector<AddedToken> tokens_beside(const std::filesystem::path& folder,
         JsonField(configuration, config_file.string(), "").member("added_tokens_decoder");
     for (const auto& [id, token] : configuration["added_tokens_decoder"].items())
       by_id.emplace(std::strtoll(id.c_str(), nullptr, 10), read_added_token(decoder.member(id)));
+    put_together(configuration, nlohmann::json::object());
   } else {
-    if (const auto map = read_beside(map_file)) configuration.update(*map);
+    put_together(configuration, read_beside(map_file).value_or(nlohmann::json::object()));
     const JsonField fields(configuration, map_file.string(), "");
-    const auto named = named_tokens(fields), additional = additional_tokens(fields);
+    const auto named = named_tokens(fields), extra = extra_tokens(fields);
     if (const auto list = read_beside(added_file))
       for (const auto& [content, id] : list->items()) {
         AddedToken token{.content = content};
-        token.special = has_content(named, content) || has_content(additional, content);
+        token.special = has_content(named, content) || has_content(extra, content);
         token.normalized = !token.special;
         by_id.emplace(JsonField(*list, added_file.string(), "").member(content).integer(0, kLargestId),
                       token);
@@ -175,9 +222,10 @@ std::vector<AddedToken> tokens_beside(const std::filesystem::path& folder,
   for (const auto& [id, token] : by_id)
     if (std::ranges::find(known, token) == known.end()) tokens.push_back(token);
   const JsonField fields(configuration, config_file.string(), "");
-  const auto named = named_tokens(fields);
-  for (AddedToken& token : tokens) token.special = token.special || has_content(named, token.content);
-  for (const auto& list : {named, additional_tokens(fields)})
+  const auto named = named_tokens(fields), own = own_tokens(configuration, fields);
+  for (AddedToken& token : tokens)
+    token.special = token.special || has_content(named, token.content) || has_content(own, token.content);
+  for (const auto& list : {named, own, extra_tokens(fields)})
     for (const AddedToken& token : list)
       if (!has_content(known, token.content) && !has_content(tokens, token.content)) tokens.push_back(token);
   return tokens;

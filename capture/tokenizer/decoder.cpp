@@ -17,7 +17,7 @@ void DecodedTokens::add(std::string_view token, bool is_added) {
 
 namespace {
 
-// A step that rewrites each token by itself; in a fused text, still each token's share.
+// A step that rewrites each token by itself; in a fused text, which is one token, each token's share of it.
 class TokenwiseDecoder : public Decoder {
  public:
   void decode(DecodedTokens& tokens) const override {
@@ -28,7 +28,10 @@ class TokenwiseDecoder : public Decoder {
       const std::string_view token =
           std::string_view(tokens.text).substr(begin, tokens.offset[i + 1] - begin);
       begin = tokens.offset[i + 1];
-      append(token, {i, i + 1 == tokens.size(), tokens.added[i]}, text);
+      if (tokens.fused)
+        append(token, {0, true, tokens.size() > 1, tokens.added[i]}, text);
+      else
+        append(token, {i, i + 1 == tokens.size(), false, tokens.added[i]}, text);
       tokens.offset[i + 1] = static_cast<std::int64_t>(text.size());
     }
     tokens.text = std::move(text);
@@ -37,7 +40,7 @@ class TokenwiseDecoder : public Decoder {
  protected:
   struct Place {
     std::size_t i;
-    bool is_last, is_added;
+    bool is_last, is_share, is_added;
   };
 
  private:
@@ -56,8 +59,8 @@ class ByteLevelDecoder : public TokenwiseDecoder {
 
 // <0x0A> and the like become their byte.
 class ByteFallbackDecoder : public TokenwiseDecoder {
-  void append(std::string_view token, const Place&, std::string& text) const override {
-    const int byte = byte_of(token);
+  void append(std::string_view token, const Place& place, std::string& text) const override {
+    const int byte = place.is_share ? -1 : byte_of(token);
     byte < 0 ? text.append(token) : text.append(1, static_cast<char>(byte));
   }
 

@@ -184,6 +184,34 @@ TEST_F(TokensBeside, NamedOnesAndOthers) {
   EXPECT_THAT(added(), ElementsAre("<i> s"));
 }
 
+TEST_F(TokensBeside, AModelsOwnNames) {
+  write("tokenizer_config.json",
+        {{"image_token", "<img>"},
+         {"boi_token", {{"__type", "AddedToken"}, {"content", "<boi>"}, {"lstrip", true}}},
+         {"add_bos_token", true},
+         {"pad_token", "<p>"},
+         {"additional_special_tokens", {"<a>"}}});
+  EXPECT_THAT(added(), ElementsAre("<p> s", "<boi> ls", "<img> s", "<a> s"));
+}
+
+TEST_F(TokensBeside, ListsOfBothFilesUnderBothNames) {
+  const char *extra = "extra_special_tokens", *older = "additional_special_tokens";
+  const json one{"<one>"}, two{"<two>"}, none = json::array();
+  const auto of = [&](const json& configuration, const json& map) {
+    write("tokenizer_config.json", configuration);
+    write("special_tokens_map.json", map);
+    return added();
+  };
+  EXPECT_THAT(of({{older, one}}, {{older, two}}), ElementsAre("<one> s"));
+  EXPECT_THAT(of({{older, none}}, {{older, two}}), testing::IsEmpty());
+  EXPECT_THAT(of(json::object(), {{older, two}}), ElementsAre("<two> s"));
+  EXPECT_THAT(of({{extra, one}, {older, two}}, json::object()), ElementsAre("<one> s"));
+  EXPECT_THAT(of({{extra, none}, {older, two}}, json::object()), ElementsAre("<two> s"));
+  EXPECT_THAT(of({{extra, one}, {older, {"<a>"}}}, {{extra, {"<two>", "<one>"}}}),
+              ElementsAre("<one> s", "<two> s"));
+  EXPECT_THAT(of({{extra, {{"image_token", "<i>"}}}}, {{older, two}}), ElementsAre("<i> s", "<two> s"));
+}
+
 TEST_F(TokensBeside, OlderFilesCountWithoutADecoder) {
   write("tokenizer_config.json", {{"eos_token", "<x>"}});
   write("special_tokens_map.json", {{"eos_token", {{"content", "<e>"}, {"rstrip", true}}}});

@@ -165,6 +165,22 @@ TEST(Decoder, WordEnds) {
               ElementsAre("a ", "b", "c"));
 }
 
+// decoders.Sequence([decoders.Fuse(), …]).decode([…]): what follows sees one token.
+TEST(Decoder, AFusedTextIsOneToken) {
+  const auto fused = [](const json& next, const std::vector<std::string>& tokens) {
+    std::string text;
+    for (const std::string& part :
+         decode({{"type", "Sequence"}, {"decoders", {{{"type", "Fuse"}}, next}}}, tokens))
+      text += part;
+    return text;
+  };
+  const json metaspace{{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "always"}};
+  EXPECT_EQ(fused(metaspace, {"▁a", "▁b"}), "ab");
+  EXPECT_EQ(fused({{"type", "BPEDecoder"}, {"suffix", "</w>"}}, {"a</w>", "b</w>"}), "ab");
+  EXPECT_EQ(fused({{"type", "ByteFallback"}}, {"<0x41>", "<0x42>"}), "<0x41><0x42>");
+  EXPECT_EQ(fused({{"type", "ByteFallback"}}, {"<0x41>"}), "A");
+}
+
 TEST(Decoder, NoDecoderJoinsWithSpaces) { EXPECT_THAT(decode(nullptr, {"a", "b"}), ElementsAre("a", " b")); }
 
 TEST(Decoder, ReplaceByRegularExpression) {
