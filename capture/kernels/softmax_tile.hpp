@@ -46,7 +46,7 @@ class SoftmaxRows {
     });
     for (int64_t i = 0; i < n_; ++i) {
       most_[i] = max_of_all(running_[i].most);
-      if (tile_.sink > most_[i]) most_[i] = tile_.sink;
+      if (!(tile_.sink <= most_[i])) most_[i] = tile_.sink;
     }
   }
 
@@ -62,7 +62,7 @@ class SoftmaxRows {
     });
     for (int64_t i = 0; i < n_; ++i) {
       float sum = sum_of(running_[i].sum), moment = sum_of(running_[i].moment);
-      if (tile_.sink > kBelowAll) {
+      if (!(tile_.sink <= kBelowAll)) {
         const float s = tile_.sink - most_[i], e = __builtin_expf(s);
         sum += e;
         moment += e * (s > -87.F ? s : -87.F);

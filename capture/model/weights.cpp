@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -423,7 +424,13 @@ std::shared_ptr<const LayerWeights> WeightStore::bind_layer(int index) const {
       row += place.rows;
     }
   }
-  if (layer->sinks.defined()) layer->sinks = layer->sinks.to(at::kCPU).to(at::kFloat);
+  if (layer->sinks.defined()) {
+    layer->sinks = layer->sinks.to(at::kCPU).to(at::kFloat);
+    // They are no numbers that anything is computed from, and would be lost in the softmax.
+    if (!at::all(layer->sinks < std::numeric_limits<float>::infinity()).item<bool>())
+      throw FileError(fmt::format("{}: sinks of layer {} hold NaN or infinity, expected numbers",
+                                  stored_->source(), index));
+  }
   if (layer->expert_scale.defined()) layer->expert_scale = layer->expert_scale.to(at::kCPU);
   // What the router sees is divided by √D besides.
   if (layer->router_norm.defined())

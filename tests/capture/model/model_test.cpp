@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -16,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "capture/model/safetensors.hpp"
@@ -270,6 +273,29 @@ TEST(Model, RefusesWeightsThatAreNoFloats) {
   RandomModel folder;
   folder.tensors["model.norm.weight"] = {"I32", {24}, std::string(96, '\0')};
   EXPECT_THAT(complaint(folder.save()), AllOf(HasSubstr("model.norm.weight"), HasSubstr("I32")));
+}
+
+// They would be lost in the softmax: no number that comes out shows them.
+TEST(Model, RefusesSinksThatAreNoNumbers) {
+  const std::filesystem::path golden = test::inference_golden("tiny_gpt_oss");
+  const std::string whole = read_file(golden / "model.safetensors");
+  const Checkpoint checkpoint(golden);
+  const auto sinks = checkpoint.find("model.layers.1.self_attn.sinks")->data;
+  const std::size_t at =
+      whole.find(std::string_view(reinterpret_cast<const char*>(sinks.data()), sinks.size()));
+  ASSERT_NE(at, whole.npos);
+  const test::ScratchFolder folder;
+  std::filesystem::copy(golden / "config.json", folder.file("config.json"));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float sink : {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity}) {
+    std::string bytes = whole;
+    std::memcpy(bytes.data() + at, &sink, sizeof sink);
+    write_file(folder.file("model.safetensors"), bytes, true);
+    if (sink < 0)
+      EXPECT_EQ(complaint(folder.path()), "") << "no sink at all";
+    else
+      EXPECT_THAT(complaint(folder.path()), HasSubstr("sinks of layer 1 hold NaN or infinity"));
+  }
 }
 
 TEST(Model, SaysWhatIsWrongWithAFolder) {
