@@ -301,12 +301,13 @@ void forget_mapping(std::span<const std::byte> bytes) {
 }  // namespace
 
 MappedFile::MappedFile(const fs::path& path) {
-  const Descriptor file(path, O_RDONLY);
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);  // a pipe without a writer would never open
   if (file.id() < 0)
     throw FileError(fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno)));
   struct stat status {};
-  const bool regular = fstat(file.id(), &status) == 0 && S_ISREG(status.st_mode);
-  const auto size = static_cast<std::size_t>(regular ? status.st_size : 0);
+  if (fstat(file.id(), &status) != 0 || !S_ISREG(status.st_mode))
+    throw FileError(path.string() + ": is no regular file");
+  const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;
   void* mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.id(), 0);
   if (mapped == MAP_FAILED) throw FileError(fmt::format("{}: cannot be mapped into memory", path.string()));

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -224,6 +225,11 @@ TEST_F(Files, WhatADeadProcessLeftIsClearedAndWhatALivingOneWritesIsNot) {
                                                        "backup.2024-11-03.part", "archive.a-1-b.part",
                                                        "b.0123456789ab-1-x.part",
                                                        ::testing::StartsWith("alive.json.")));
+}
+
+TEST_F(Files, APipeIsNotWaitedForToBeMapped) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THAT(file_error([&] { MappedFile file(path_); }), HasSubstr("is no regular file"));
 }
 
 TEST_F(Files, AMappedOneThatIsCutIsASentence) {

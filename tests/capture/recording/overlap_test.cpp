@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/files.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/support/recording_comparison.hpp"
 #include "tests/support/scratch_folder.hpp"
