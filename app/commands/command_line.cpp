@@ -117,7 +117,7 @@ void note_named(const fs::path& path) {
 // Where a word of a command line may name a file: FILE, FILE::ENTRY, NAME:key=FILE,key=FILE.
 void note_word(const std::string& word) {
   note_named(word);
-  note_named(word.substr(0, word.find("::")));
+  if (const std::size_t entry = word.find("::"); entry != word.npos) note_named(word.substr(0, entry));
   for (std::size_t at = word.find('='); at != word.npos; at = word.find('=', at + 1))
     note_named(word.substr(at + 1, word.find(',', at) - at - 1));
 }
