@@ -159,7 +159,12 @@ void run_report(const ReportArguments& arguments) {
   adoption::write_adoption(adoption, *model, prompts, provenance_of_results(), out);
   if (json.given()) write_json(json, adoption::adoption_json(adoption));
   outputs.commit();
-  adoption::remove_older_figures(adoption, out);
+  try {
+    adoption::remove_older_figures(adoption, out);
+  } catch (const std::filesystem::filesystem_error& error) {  // the report is there, and whole
+    say(stderr, "keyscope: warning: {}: an older figure could not be removed: {}\n", error.path1().string(),
+        error.code().message());
+  }
   if (json.is_stdout()) return;
   for (const adoption::TaskOutcome& task : adoption.tasks)
     for (const std::string& row : task.bad_rows) say("Skipped: {}\n", row);
