@@ -46,6 +46,15 @@ void require_fonts(PangoContext* context, const PangoFontDescription* wanted) {
         "let fontconfig know where yours are (FONTCONFIG_FILE, FONTCONFIG_PATH)");
 }
 
+// No page has room for more, and the time that Pango takes grows with every letter.
+std::string shown_part(const std::string& text) {
+  constexpr std::size_t kMostBytes = 4096;
+  if (text.size() <= kMostBytes) return text;
+  std::size_t end = kMostBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80) --end;
+  return text.substr(0, end) + "…";
+}
+
 Layout make_layout(cairo_t* cairo, const std::string& text, const TextStyle& style) {
   static const GLogFunc before = g_log_set_default_handler(end_with_a_sentence, nullptr);
   static_cast<void>(before);
@@ -69,7 +78,7 @@ Layout make_layout(cairo_t* cairo, const std::string& text, const TextStyle& sty
   require_fonts(context, font.get());
   pango_layout_set_font_description(layout.get(), font.get());
 
-  const std::string valid = valid_utf8(text);
+  const std::string valid = valid_utf8(shown_part(text));
   pango_layout_set_text(layout.get(), valid.data(), static_cast<int>(valid.size()));
   if (style.wrap_width > 0) {
     pango_layout_set_width(layout.get(), static_cast<int>(style.wrap_width * PANGO_SCALE));

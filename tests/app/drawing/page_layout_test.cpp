@@ -121,6 +121,20 @@ bool overlap(const Box& a, const Box& b) {
   return a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom();
 }
 
+// What a damaged file calls something must not hold up the page.
+TEST(PageText, OfEndlessTextsABeginningIsShown) {
+  const CairoSurface surface{cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1)};
+  const CairoContext cairo{cairo_create(surface.get())};
+  const auto width = [&](const std::string& text) {
+    return measure_text(cairo.get(), text, {kLabelSize}).width;
+  };
+  EXPECT_GT(width(std::string(4000, 'x')), width(std::string(3999, 'x')));
+  EXPECT_EQ(width(std::string(1'000'000, 'x')), width(std::string(5000, 'x')));
+  std::string umlauts;
+  while (umlauts.size() < 5000) umlauts += "aü";  // of three bytes: one is cut in its middle
+  EXPECT_EQ(width(umlauts), width(umlauts + "b"));
+}
+
 TEST(PageMultiples, CellsAreOfOneSizeOnThePageAndApart) {
   for (const bool heatmap : {false, true})
     for (const double inches : {3.4, 7.0}) {
