@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/errors.hpp"
 #include "capture/recording/recording_layout.hpp"
 
@@ -130,7 +132,11 @@ void copy_attributes(const hdf5::Node& from, hdf5::Node& to, std::string_view bu
   }
 }
 
-void copy_members(const Group& from, Group& to, const TakeDataset& take) {
+void copy_members(const Group& from, Group& to, const TakeDataset& take, int n_above) {
+  constexpr int kMostAbove = 8;  // twice those of a recording; links may make a group its own
+  if (n_above > kMostAbove)
+    throw FileError(fmt::format("{}: found groups in groups beyond {}, expected a recording's", from.where(),
+                                kMostAbove));
   for (const std::string& name : from.names()) {
     if (name.starts_with("partial_attention")) continue;  // the journal has served
     if (from.has_dataset(name)) {
@@ -141,7 +147,7 @@ void copy_members(const Group& from, Group& to, const TakeDataset& take) {
     const Group child = from.open_group(name);
     Group copy = to.has_group(name) ? to.open_group(name) : to.create_group(name, child.text("NX_class"));
     copy_attributes(child, copy);
-    copy_members(child, copy, take);
+    copy_members(child, copy, take, n_above + 1);
   }
 }
 

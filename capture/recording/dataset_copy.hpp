@@ -57,6 +57,7 @@ using TakeDataset =
 
 // Groups and datasets with their attributes, but for the journals of an unfinished prompt.
 //   to: groups that it has already are filled
-void copy_members(const hdf5::Group& from, hdf5::Group& to, const TakeDataset& take);
+//   n_above: groups that it lies in, for what refuses groups that hold themselves
+void copy_members(const hdf5::Group& from, hdf5::Group& to, const TakeDataset& take, int n_above = 0);
 
 }  // namespace keyscope::recording
