@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <sstream>
 #include <string>
 
@@ -34,6 +33,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 
+auto refused(const std::string& why) { return ::testing::ThrowsMessage<FileError>(HasSubstr(why)); }
+
 class ResultFolders : public ::testing::Test {
  protected:
   static ExampleResult result(const std::string& id) {
@@ -59,15 +60,6 @@ class ResultFolders : public ::testing::Test {
     folder.begin();
     for (int i = 0; i < n; ++i) folder.append(result_line(result(std::to_string(i)), {{"length", 32}}));
   }
-  static std::string message(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-
   test::ScratchFolder scratch_;
   std::filesystem::path out_ = scratch_.path() / "out";
   Json settings_{{"format", 1}, {"task", "niah"}, {"block", 4}};
@@ -99,14 +91,14 @@ TEST_F(ResultFolders, ATornLineIsDroppedAndDoneAgain) {
 TEST_F(ResultFolders, ADamagedLineIsNamed) {
   fill(2);
   std::ofstream(out_ / "examples.jsonl", std::ios::app) << "{\"id\": 3}\n";
-  EXPECT_THAT(message([&] { ResultFolder(out_, settings_, false); }),
-              HasSubstr("examples.jsonl, line 3: \"id\" is 3; expected a text"));
+  EXPECT_THAT([&] { ResultFolder(out_, settings_, false); },
+              refused("examples.jsonl, line 3: \"id\" is 3; expected a text"));
 }
 
 TEST_F(ResultFolders, OtherSettingsAreRefusedUnlessTheyMayBeDiscarded) {
   fill(2);
   const Json other{{"format", 1}, {"task", "niah"}, {"block", 8}};
-  EXPECT_THAT(message([&] { ResultFolder(out_, other, false); }), HasSubstr("block is 4 there and 8 here"));
+  EXPECT_THAT([&] { ResultFolder(out_, other, false); }, refused("block is 4 there and 8 here"));
   EXPECT_NE(lines(), "");
   for (const char* name : {"niah-recall.png", "niah.h5", "results.json"}) std::ofstream(out_ / name) << "x";
   constexpr std::array kOwn{"notes.txt", "niah-notes.txt", "niahs.png", "niah-mine.png", "niah.png"};
@@ -125,8 +117,8 @@ TEST_F(ResultFolders, OfAnotherCommandAreNotDiscarded) {
     std::filesystem::create_directories(out_);
     std::ofstream(out_ / "settings.json") << json_text(Json{{"format", 1}, {"task", task}});
     std::ofstream(out_ / "results.json") << "x";
-    EXPECT_THAT(message([&] { ResultFolder(out_, settings_, true).begin(); }),
-                HasSubstr("settings.json: of another command"))
+    EXPECT_THAT([&] { ResultFolder(out_, settings_, true).begin(); },
+                refused("settings.json: of another command"))
         << task;
     EXPECT_TRUE(std::filesystem::exists(out_ / "results.json"));
   }
@@ -155,7 +147,7 @@ TEST_F(ResultFolders, AdoptWhatWasAskedForAlone) {
   for (const auto& change : changes) {
     found = result("1");
     change();
-    EXPECT_THAT(message(adopt), HasSubstr("expected \"1\", policy \"keydiff\", budget \"25%\", block 4"));
+    EXPECT_THAT(adopt, refused("expected \"1\", policy \"keydiff\", budget \"25%\", block 4"));
     EXPECT_EQ(lines(), "");
   }
   found = result("1");
@@ -167,7 +159,7 @@ TEST_F(ResultFolders, OnlyOneWritesAtATime) {
   fill(1);
   ResultFolder first(out_, settings_, false), second(out_, settings_, false);
   first.begin();
-  EXPECT_THAT(message([&] { second.begin(); }), HasSubstr("another run is writing there"));
+  EXPECT_THAT([&] { second.begin(); }, refused("another run is writing there"));
 }
 
 // What a folder is opened on is looked at once more when nobody else can write there any longer.
@@ -176,8 +168,8 @@ TEST_F(ResultFolders, WhatAnotherWroteMeanwhileIsNotThrownAway) {
   other_settings["block"] = 8;
   ResultFolder late(out_, other_settings, false), same(out_, settings_, false);
   fill(2);
-  EXPECT_THAT(message([&] { late.begin(); }), HasSubstr("another run began there a moment ago"));
-  EXPECT_THAT(message([&] { same.begin(); }), HasSubstr("another run began there a moment ago"));
+  EXPECT_THAT([&] { late.begin(); }, refused("another run began there a moment ago"));
+  EXPECT_THAT([&] { same.begin(); }, refused("another run began there a moment ago"));
   const std::string before = lines();
   {
     ResultFolder after(out_, settings_, false);
@@ -213,7 +205,7 @@ TEST_F(ResultFolders, AFileSystemWithoutLocksIsWorkedOnWithAWarning) {
 TEST_F(ResultFolders, AFolderOfSomethingElseIsLeftAlone) {
   std::filesystem::create_directories(out_);
   std::ofstream(out_ / "thesis.tex") << "x";
-  EXPECT_THAT(message([&] { ResultFolder(out_, settings_, true); }), HasSubstr("no evaluation's results"));
+  EXPECT_THAT([&] { ResultFolder(out_, settings_, true); }, refused("no evaluation's results"));
 }
 
 }  // namespace

@@ -126,6 +126,15 @@ TEST_P(JointRecording, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(refusal(), HasSubstr("absent.h5: no such file"));
 }
 
+// Such a link would be followed until the disk is full.
+TEST_P(JointRecording, AGroupThatHoldsItselfIsRefused) {
+  const hid_t file = H5Fopen(parts_.front().file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  ASSERT_GE(H5Lcreate_hard(file, "/entry/runs/none", file, "/entry/runs/none/loop", H5P_DEFAULT, H5P_DEFAULT),
+            0);
+  H5Fclose(file);
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("loop/loop"), HasSubstr("groups in groups")));
+}
+
 INSTANTIATE_TEST_SUITE_P(Captures, JointRecording, ::testing::Values(SyntheticOptions{}, sinks_and_experts()),
                          [](const auto& param) { return param.index == 0 ? "plain" : "sinks_and_experts"; });
 
