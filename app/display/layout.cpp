@@ -1,6 +1,7 @@
 #include "app/display/layout.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/text.hpp"
 
@@ -53,14 +54,13 @@ Layout make_layout(float width, float height, float scale, float runs_height) {
 
 std::string cut_text(const std::string& text, float width, const TextMeasure& measure) {
   if (measure(text) <= width) return text;
-  static const std::string kEllipsis = "…";
-  std::size_t length = text.size();
-  while (length > 0) {
-    length = character_before(text, length);
-    std::string cut = text.substr(0, length) + kEllipsis;
-    if (measure(cut) <= width) return cut;
-  }
-  return kEllipsis;
+  const auto cut_at = [&](std::size_t length) { return text.substr(0, length) + "…"; };
+  std::vector<std::size_t> lengths;  // the longest first
+  for (std::size_t length = text.size(); length > 0;)
+    lengths.push_back(length = character_before(text, length));
+  const auto fits = std::ranges::partition_point(
+      lengths, [&](std::size_t length) { return measure(cut_at(length)) > width; });
+  return cut_at(fits == lengths.end() ? 0 : *fits);
 }
 
 }  // namespace keyscope::window
