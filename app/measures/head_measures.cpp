@@ -158,13 +158,17 @@ void measure_attention(const HeadData& head, const recording::AttentionStatistic
   const auto& received = head.trace.attention_received;
   if (!received.empty() && head.trace.attention_queries.front() > 0)
     measures.sink_metric = received.front() / static_cast<double>(received.size());
-  if (statistics.entropy.rows() == 0) return;
   const Eigen::Index row = Eigen::Index{kv_head} * group_size;
   const auto first = static_cast<std::size_t>(row), n = static_cast<std::size_t>(group_size);
-  const RowMatrixF entropy = statistics.entropy.middleRows(row, group_size);
-  measures.attention_entropy_nats = mean_of_known(entropy.reshaped());
-  measures.attention_gini = mean_of_known(std::span(statistics.gini).subspan(first, n));
-  measures.attention_top_share = mean_of_known(std::span(statistics.top_share).subspan(first, n));
+  if (statistics.entropy.rows() > 0) {
+    const RowMatrixF entropy = statistics.entropy.middleRows(row, group_size);
+    measures.attention_entropy_nats = mean_of_known(entropy.reshaped());
+  }
+  const auto mean = [&](const std::vector<double>& heads) {
+    return heads.empty() ? std::nullopt : mean_of_known(std::span(heads).subspan(first, n));
+  };
+  measures.attention_gini = mean(statistics.gini);
+  measures.attention_top_share = mean(statistics.top_share);
 }
 
 // The share of its queries' attention that the group's learned sinks took, over the prompt blocks done.

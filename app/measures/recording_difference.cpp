@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -160,14 +161,17 @@ bool is_close_call(float margin, const ComparisonOptions& options) {
 void compare_traces(const Pair& pair, int layer, int n_kv_heads, const ComparisonOptions& options,
                     RecordingDifference& result) {
   Collector received(options.tolerance), last(options.tolerance), queries(options.tolerance),
-      norms(options.tolerance);
+      norms(options.tolerance), margins(options.tolerance);
   const bool have_norms = pair.a.info()->has_value_norms(layer) && pair.b.info()->has_value_norms(layer);
   DatasetDifference evicted;
   const auto n = static_cast<std::size_t>(pair.n_tokens);
   for (int head = 0; head < n_kv_heads; ++head) {
     const HeadTrace x = pair.a.trace(pair.run_a, layer, head), y = pair.b.trace(pair.run_b, layer, head);
     for (std::size_t i = 0; i < n; ++i) {
-      if (x.evicted_at[i] == y.evicted_at[i]) continue;
+      if (x.evicted_at[i] == y.evicted_at[i]) {
+        margins.add(&x.evicted_margin[i], &y.evicted_margin[i], 1);
+        continue;
+      }
       const bool close =
           is_close_call(x.evicted_margin[i], options) || is_close_call(y.evicted_margin[i], options);
       ++(close ? evicted.n_close_calls : evicted.n_different);
@@ -182,27 +186,55 @@ void compare_traces(const Pair& pair, int layer, int n_kv_heads, const Compariso
   evicted.layer = layer;
   evicted.dataset = "evicted_at";
   result.datasets.push_back(evicted);
+  // Of rows evicted alike. Margins are differences of scores: what decides nothing there is none here.
+  DatasetDifference by = margins.take(pair.name(), layer, "evicted_margin");
+  if (by.largest_value > 0) by.tolerance += options.close_call / by.largest_value;
+  result.datasets.push_back(by);
   if (pair.info_a.plan.replayed != pair.info_b.plan.replayed) return;  // one of them attended, the other not
   result.datasets.push_back(queries.take(pair.name(), layer, "attention_queries"));
   result.datasets.push_back(received.take(pair.name(), layer, "attention_received"));
   result.datasets.push_back(last.take(pair.name(), layer, "attention_last"));
 }
 
-// What the learned sinks took, where both know it of as many blocks.
-void compare_sinks(const Pair& pair, int layer, const ComparisonOptions& options,
-                   RecordingDifference& result) {
+// A part that only one of the two has, said once, however many layers it is of.
+void note_absence(const Pair& pair, const char* dataset, bool in_a, RecordingDifference& result) {
+  const std::string source = (in_a ? pair.a : pair.b).info()->source;
+  std::string sentence = fmt::format("run {}: {} is only in {}", pair.name(), dataset, source);
+  if (std::ranges::find(result.structure, sentence) == result.structure.end())
+    result.structure.push_back(std::move(sentence));
+}
+
+// What the layer recorded of its attention as a whole. A replayed run has none of its own.
+void compare_statistics(const Pair& pair, int layer, const ComparisonOptions& options,
+                        RecordingDifference& result) {
   if (pair.info_a.plan.replayed || pair.info_b.plan.replayed) return;
-  Collector sums(options.tolerance), logits(options.tolerance);
-  const RowMatrixD x = pair.a.statistics(pair.run_a, layer).sink,
-                   y = pair.b.statistics(pair.run_b, layer).sink;
-  const auto a = pair.a.sink_logits(pair.run_a, layer), b = pair.b.sink_logits(pair.run_b, layer);
-  if (x.size() > 0 && x.cols() == y.cols()) {
-    sums.add(x.data(), y.data(), x.size());
-    result.datasets.push_back(sums.take(pair.name(), layer, "attention_sink"));
-  }
-  if (a.empty() || a.size() != b.size()) return;
-  logits.add(a.data(), b.data(), a.size());
-  result.datasets.push_back(logits.take(pair.name(), layer, "sink_logit"));
+  const recording::AttentionStatistics x = pair.a.statistics(pair.run_a, layer),
+                                       y = pair.b.statistics(pair.run_b, layer);
+  const auto add = [&](const char* dataset, const auto& a, const auto& b) {
+    if (a.size() == 0 && b.size() == 0) return;
+    if (a.size() == 0 || b.size() == 0) return note_absence(pair, dataset, a.size() > 0, result);
+    Collector collector(options.tolerance);
+    const auto n = static_cast<std::size_t>(std::min(a.size(), b.size()));
+    if constexpr (std::is_same_v<std::decay_t<decltype(*a.data())>, std::int64_t>)
+      collector.add_exact(a.data(), b.data(), n);
+    else
+      collector.add(a.data(), b.data(), n);
+    result.datasets.push_back(collector.take(pair.name(), layer, dataset));
+  };
+  const std::int64_t n_prompt = pair.a.info()->n_prompt();
+  const auto columns = [](const auto& matrix, std::int64_t n) {
+    return matrix.leftCols(std::min<Eigen::Index>(matrix.cols(), n)).eval();
+  };
+  add("attention_entropy", columns(x.entropy, pair.n_tokens), columns(y.entropy, pair.n_tokens));
+  const std::int64_t n_blocks = std::min(pair.info_a.blocks_done, pair.info_b.blocks_done);
+  add("attention_sink", columns(x.sink, n_blocks), columns(y.sink, n_blocks));
+  add("sink_logit", pair.a.sink_logits(pair.run_a, layer), pair.b.sink_logits(pair.run_b, layer));
+  if (pair.n_tokens < n_prompt) return;  // the others are there once the prompt was read
+  add("attention_window", columns(x.window, pair.n_tokens), columns(y.window, pair.n_tokens));
+  add("attention_gini", x.gini, y.gini);
+  add("attention_top_share", x.top_share, y.top_share);
+  add("held_bytes", x.held_bytes, y.held_bytes);
+  add("packed_bytes", x.packed_bytes, y.packed_bytes);
 }
 
 // Where the router sent the tokens that both have. Experts whose scores lie close together may change places
@@ -221,6 +253,52 @@ void compare_routing(const Pair& pair, int layer, const ComparisonOptions& optio
   result.datasets.push_back(collector.take(pair.name(), layer, "router_entropy"));
 }
 
+// Tokens that both have, but not with the same text.
+std::int64_t n_other_texts(const recording::TokenText& a, const recording::TokenText& b) {
+  std::int64_t n = 0;
+  for (std::int64_t i = 0; i < std::min(a.size(), b.size()); ++i) n += a.token(i) != b.token(i) ? 1 : 0;
+  return n;
+}
+
+// What the two runs were told to do.
+void note_plans(const Pair& pair, RecordingDifference& result) {
+  const auto &x = pair.info_a.plan, &y = pair.info_b.plan;
+  const auto note = [&](bool alike, const std::string& a, const std::string& b) {
+    if (!alike) result.structure.push_back(fmt::format("run {}: {} against {}", pair.name(), a, b));
+  };
+  const auto rows = [](const recording::RunPlan& plan) {
+    return fmt::format("{} {} N = {} B = {}", plan.policy, plan.parameters, plan.budget, plan.block_size);
+  };
+  note(rows(x) == rows(y), rows(x), rows(y));
+  if (x.budgets != y.budgets)
+    result.structure.push_back(fmt::format("run {}: budgets of layers and heads are others", pair.name()));
+  const auto cache = [](const recording::RunPlan& plan) {
+    const analysis::CacheFormat& format = plan.cache_format;
+    return fmt::format(
+        "cache of {}{}", analysis::cache_dtype_name(format.dtype),
+        format.quantises() ? fmt::format(" by {}", analysis::cache_scales_name(format.scales)) : "");
+  };
+  note(x.cache_format == y.cache_format, cache(x), cache(y));
+  const auto word = [](bool is, const char* yes, const char* no) { return std::string(is ? yes : no); };
+  const auto flag = [&](bool a, bool b, const char* yes, const char* no) {
+    note(a == b, word(a, yes, no), word(b, yes, no));
+  };
+  flag(x.replayed, y.replayed, "replayed", "captured");
+  flag(x.oracle, y.oracle, "scored after the whole prompt", "scored block by block");
+  flag(x.cache_positions, y.cache_positions, "positions in the cache", "positions in the text");
+}
+
+// Ids, and the text of each.
+void compare_generated(const Pair& pair, RecordingDifference& result) {
+  const recording::TokenText &x = pair.info_a.generated, &y = pair.info_b.generated;
+  DatasetDifference text;
+  text.run = pair.name();
+  text.layer = -1;
+  text.dataset = "generated_text";
+  text.n_different = n_other_texts(x, y);
+  result.datasets.push_back(text);
+}
+
 void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDifference& result) {
   const auto &x = pair.info_a, &y = pair.info_b;
   Collector exact(options.tolerance);
@@ -232,20 +310,10 @@ void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDi
           fmt::format("run {}: {} has {} entries against {}", pair.name(), name, a.size(), b.size()));
     result.datasets.push_back(exact.take(pair.name(), -1, name));
   };
-  if (x.plan.parameters != y.plan.parameters || x.plan.budget != y.plan.budget ||
-      x.plan.block_size != y.plan.block_size)
-    result.structure.push_back(fmt::format("run {}: {} N = {} B = {} against {} N = {} B = {}", pair.name(),
-                                           x.plan.parameters, x.plan.budget, x.plan.block_size,
-                                           y.plan.parameters, y.plan.budget, y.plan.block_size));
-  if (x.plan.cache_format != y.plan.cache_format)
-    result.structure.push_back(fmt::format("run {}: cache of {} against {}", pair.name(),
-                                           analysis::cache_dtype_name(x.plan.cache_format.dtype),
-                                           analysis::cache_dtype_name(y.plan.cache_format.dtype)));
-  if (x.plan.replayed != y.plan.replayed)
-    result.structure.push_back(fmt::format("run {}: {} against {}", pair.name(),
-                                           x.plan.replayed ? "replayed" : "captured",
-                                           y.plan.replayed ? "replayed" : "captured"));
+  note_plans(pair, result);
+  lists(x.block_start, y.block_start, "block_start");
   lists(x.generated.id, y.generated.id, "generated");
+  compare_generated(pair, result);
   lists(x.top_ids, y.top_ids, "top_ids");
   Collector floats(options.tolerance);
   floats.add(x.top_logits.data(), y.top_logits.data(), std::min(x.top_logits.size(), y.top_logits.size()));
@@ -294,6 +362,8 @@ void note_contents(const RecordingInfo& a, const RecordingInfo& b, RecordingDiff
     if (in_a != in_b)
       result.structure.push_back(fmt::format("{} are only in {}", what, (in_a ? a : b).source));
   };
+  if (const std::int64_t n = n_other_texts(a.prompt, b.prompt); n > 0)
+    result.structure.push_back(fmt::format("the texts of {} of the prompt's tokens are others", n));
   note("keys", a.keys, b.keys);
   note("queries", a.queries, b.queries);
   note("values", a.values, b.values);
@@ -343,7 +413,7 @@ RecordingDifference compare_recordings(const Recording& a, const Recording& b,
       if (cancelled) throw Cancelled("interrupted; nothing was changed");
       compare_rows(pair, layer, *info_a, *info_b, options, result);
       compare_traces(pair, layer, info_a->model.heads(layer).n_kv_heads, options, result);
-      compare_sinks(pair, layer, options, result);
+      compare_statistics(pair, layer, options, result);
       progress(++done, total);
     }
     for (const int layer : info_a->expert_layers)

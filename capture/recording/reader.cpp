@@ -377,8 +377,8 @@ AttentionStatistics FileRecording::statistics(int run, int layer) const {
     statistics.held_bytes = dataset(run, layer, "held_bytes").read<std::int64_t>();
     statistics.packed_bytes = dataset(run, layer, "packed_bytes").read<std::int64_t>();
   }
-  if (!group.has("attention_entropy")) return statistics;
   const auto matrix = [&](const char* name, std::int64_t n_rows, std::int64_t n_columns) {
+    if (!group.has(name)) return RowMatrixF();
     RowMatrixF values(n_rows, n_columns);
     dataset(run, layer, name)
         .read(std::span(values.data(), values.size()), {0, 0}, {size(n_rows), size(n_columns)});
@@ -387,10 +387,10 @@ AttentionStatistics FileRecording::statistics(int run, int layer) const {
   statistics.entropy = matrix("attention_entropy", info_->model.n_heads, info_->n_prompt());
   statistics.window =
       matrix("attention_window", info_->model.heads(layer).n_kv_heads, run_info(run).n_tokens);
-  statistics.gini = dataset(run, layer, "attention_gini").read<double>();
-  statistics.top_share = dataset(run, layer, "attention_top_share").read<double>();
-  if (run_group(run).open_group(layer_group_name(layer)).has("attention_sink"))
-    statistics.sink = read_sink(run, layer);
+  if (group.has("attention_gini")) statistics.gini = dataset(run, layer, "attention_gini").read<double>();
+  if (group.has("attention_top_share"))
+    statistics.top_share = dataset(run, layer, "attention_top_share").read<double>();
+  if (group.has("attention_sink")) statistics.sink = read_sink(run, layer);
   return statistics;
 }
 

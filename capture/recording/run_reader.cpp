@@ -209,11 +209,12 @@ void RunReader::check_layer(int layer, const Group& group) const {
   if (group.has("held_bytes"))
     for (const char* name : {"held_bytes", "packed_bytes"})
       open_dataset(group, name, {ElementType::kInt64}, {n_kv_heads});
-  if (!group.has("attention_entropy")) return;
-  open_dataset(group, "attention_entropy", {ElementType::kFloat32}, {n_heads, size(info_.n_prompt())});
-  open_dataset(group, "attention_window", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
+  if (group.has("attention_entropy"))
+    open_dataset(group, "attention_entropy", {ElementType::kFloat32}, {n_heads, size(info_.n_prompt())});
+  if (group.has("attention_window"))
+    open_dataset(group, "attention_window", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
   for (const char* name : {"attention_gini", "attention_top_share"})
-    open_dataset(group, name, {ElementType::kFloat64}, {n_heads});
+    if (group.has(name)) open_dataset(group, name, {ElementType::kFloat64}, {n_heads});
 }
 
 void RunReader::check_keyless(const Group& group) const {

@@ -114,7 +114,9 @@ TEST(QuantisationEffect, RecordingsSayWhatTheirCachesDifferBy) {
   const auto difference = compare_recordings(
       *captured({analysis::CacheFormat{}}), *captured({analysis::cache_format("int8")}), {},
       [](std::int64_t, std::int64_t) {}, cancelled);
-  EXPECT_EQ(std::ranges::count(difference.structure, "run keydiff: cache of model against int8"), 1);
+  EXPECT_EQ(std::ranges::count(difference.structure,
+                               "run keydiff: cache of model against cache of int8 by channel"),
+            1);
   EXPECT_FALSE(difference.agrees());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -201,6 +202,72 @@ TEST(CompareRecordings, ForgivesCloseCallsOnly) {
   EXPECT_EQ(entry(compare(a, b), "evicted_at").n_close_calls, 0);
   EXPECT_EQ(entry(compare(a, close), "evicted_at").n_close_calls, 1);
   EXPECT_TRUE(entry(compare(a, close), "evicted_at").agrees());
+}
+
+// Margins of rows evicted alike: by the largest, and by what decides an eviction.
+TEST(CompareRecordings, SeesOtherMargins) {
+  DrawnRecording a;
+  a.heads[1][0].trace.evicted_margin[5] = 0.01F;
+  DrawnRecording b = a;
+  float& margin = b.heads[1][0].trace.evicted_margin[5];
+  margin = 0.01001F;
+  EXPECT_TRUE(compare(a, b).agrees());
+  margin = 0.02F;
+  EXPECT_FALSE(entry(compare(a, b), "evicted_margin").agrees());
+  margin = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(entry(compare(a, b), "evicted_margin").n_different, 1);
+}
+
+TEST(CompareRecordings, SeesOtherStatisticsOfAttention) {
+  DrawnRecording a;
+  recording::AttentionStatistics& about = a.about_attention;
+  about.entropy = RowMatrixF::Random(4, 40);
+  about.window = RowMatrixF::Random(2, 43);
+  about.gini = about.top_share = {0.1, 0.2, 0.3, 0.4};
+  about.sink = RowMatrixD::Random(4, 5);
+  about.held_bytes = about.packed_bytes = {512, 512};
+  EXPECT_TRUE(compare(a, a).agrees());
+  const auto seen = [&](const char* dataset, const auto& change) {
+    DrawnRecording b = a;
+    change(b.about_attention);
+    const auto difference = compare(a, b);
+    return !difference.agrees() && !entry(difference, dataset).agrees();
+  };
+  EXPECT_TRUE(seen("attention_entropy", [](auto& b) { b.entropy(3, 39) += 1; }));
+  EXPECT_TRUE(seen("attention_window", [](auto& b) { b.window(1, 42) += 1; }));
+  EXPECT_TRUE(seen("attention_gini", [](auto& b) { b.gini[3] = 0; }));
+  EXPECT_TRUE(seen("attention_top_share", [](auto& b) { b.top_share[0] = 0; }));
+  EXPECT_TRUE(seen("attention_sink", [](auto& b) { b.sink(0, 4) += 1; }));
+  EXPECT_TRUE(seen("held_bytes", [](auto& b) { b.held_bytes[1] = 0; }));
+  EXPECT_TRUE(seen("packed_bytes", [](auto& b) { b.packed_bytes[1] = 0; }));
+  DrawnRecording without = a;
+  without.about_attention.entropy.resize(0, 0);
+  EXPECT_THAT(compare(a, without).structure, Contains(HasSubstr("attention_entropy is only in")));
+}
+
+TEST(CompareRecordings, SeesOtherTextsAndPlans) {
+  DrawnRecording a;
+  for (recording::RunInfo& run : a.about.runs) run.generated = {{5, 6}, "ab", {0, 1, 2}};
+  a.about.prompt.text = std::string(40, 'x');
+  a.about.prompt.offset.resize(41);
+  std::iota(a.about.prompt.offset.begin(), a.about.prompt.offset.end(), 0);
+  EXPECT_TRUE(compare(a, a).agrees());
+  DrawnRecording b = a;
+  b.about.runs[1].generated.text = "ac";
+  EXPECT_EQ(entry(compare(a, b), "generated_text").n_different, 1);
+  EXPECT_FALSE(compare(a, b).agrees());
+  const auto said = [&](const auto& change) {
+    DrawnRecording other = a;
+    change(other.about);
+    return ::testing::PrintToString(compare(a, other).structure);
+  };
+  EXPECT_THAT(said([](auto& about) { about.prompt.text[7] = 'y'; }), HasSubstr("texts of 1 of the prompt's"));
+  EXPECT_THAT(said([](auto& about) { about.runs[1].plan.policy = "tova"; }), HasSubstr("against tova"));
+  EXPECT_THAT(said([](auto& about) { about.runs[1].plan.oracle = true; }),
+              HasSubstr("after the whole prompt"));
+  EXPECT_THAT(said([](auto& about) { about.runs[1].plan.cache_positions = true; }),
+              HasSubstr("positions in the cache"));
+  EXPECT_THAT(said([](auto& about) { about.runs[1].plan.budgets = {4, 8}; }), HasSubstr("budgets of layers"));
 }
 
 TEST(CompareRecordings, SaysWhatOnlyOneHas) {
