@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
@@ -197,6 +198,13 @@ TEST_F(ReplayPlanTest, RefusesWhatWasNotRecorded) {
   EXPECT_THAT(refused("snapkv:window=20"), AllOf(HasSubstr("attention"), HasSubstr("--record")));
   for (const char* text : {"keydiff:critical=on", "sink:critical=shift,split=adakv"})
     EXPECT_THAT(refused(text), AllOf(HasSubstr("output projection"), HasSubstr("--record keys,value-norms")));
+  // The sums of the last queries' weights, which other programs' recordings may lack.
+  EXPECT_NO_THROW(plan(source, test::replay_options({"snapkv"})));
+  const hid_t file = H5Fopen(source.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  EXPECT_GE(H5Ldelete(file, "/entry/runs/none/layer_01/attention_window", H5P_DEFAULT), 0);
+  H5Fclose(file);
+  EXPECT_THAT(refused("snapkv"), AllOf(HasSubstr("nor their sums"), HasSubstr("--record")));
+  EXPECT_NO_THROW(plan(source, test::replay_options({"keydiff"})));
   options.record_keys = false;
   const std::string keyless = test::capture_to(folder_.file("keyless.h5"), options);
   EXPECT_THAT(message_of<FileError>([&] { plan(keyless, test::replay_options({"sink"})); }),
