@@ -1,6 +1,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/App.hpp>
@@ -34,8 +35,8 @@ struct MergeArguments {
   bool copy = false, force = false, quiet = false;
 };
 
-std::vector<Measure> eval_measures(const std::string& line) {
-  const auto result = evaluation::parse_result(line, "a cell's result");
+std::vector<Measure> eval_measures(const std::string& line, const std::string& where) {
+  const auto result = evaluation::parse_result(line, where);
   std::vector<Measure> measures;
   for (const auto& [name, value] : result.scores) measures.push_back({name, "", value});
   return measures;
@@ -47,8 +48,8 @@ bool is_compared(const validation::Quantity& quantity, const std::string& policy
   return policy == "none" ? !quantity.against_full_cache : quantity.against_full_cache;
 }
 
-std::vector<Measure> validate_measures(const std::string& line) {
-  const auto record = validation::parse_prompt_record(line, "a cell's result");
+std::vector<Measure> validate_measures(const std::string& line, const std::string& where) {
+  const auto record = validation::parse_prompt_record(line, where);
   std::vector<Measure> measures;
   for (const measures::RunMeasures& run : record.runs)
     for (const validation::Quantity& quantity : validation::quantities())
@@ -57,9 +58,9 @@ std::vector<Measure> validate_measures(const std::string& line) {
   return measures;
 }
 
-std::vector<Measure> capture_measures(const std::string& line) {
-  const nlohmann::json json = parse_json_object(line, "a cell's result");
-  const JsonField result(json, "a cell's result", "");
+std::vector<Measure> capture_measures(const std::string& line, const std::string& where) {
+  const nlohmann::json json = parse_json_object(line, where);
+  const JsonField result(json, where, "");
   std::vector<Measure> measures{{"peak_cache_rows", "", result.member("peak_cache_rows").number()}};
   std::int64_t n_generated = 0;
   result.member("generated").for_each([&](const JsonField&) { ++n_generated; });
@@ -67,13 +68,14 @@ std::vector<Measure> capture_measures(const std::string& line) {
   return measures;
 }
 
-std::vector<Measure> measures_of(const sweep::StudyJob& job, const std::string& lines) {
+std::vector<Measure> measures_of(const sweep::StudyJob& job, const std::string& lines,
+                                 const std::string& where) {
   const std::string line = lines.substr(0, lines.find('\n'));
-  if (job.command == "capture") return capture_measures(line);
-  if (job.command == "validate") return validate_measures(line);
+  if (job.command == "capture") return capture_measures(line, where);
+  if (job.command == "validate") return validate_measures(line, where);
   // A report has both.
-  return job.command == "report" && line.starts_with(R"({"key":)") ? validate_measures(line)
-                                                                   : eval_measures(line);
+  return job.command == "report" && line.starts_with(R"({"key":)") ? validate_measures(line, where)
+                                                                   : eval_measures(line, where);
 }
 
 // By the Python package: Parquet is a format of its world.
@@ -113,9 +115,9 @@ void run_merge(const MergeArguments& arguments) {
   Progress progress("cells", arguments.quiet);
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
-  options.progress = [&](std::int64_t done, std::int64_t total) {
+  options.progress = [&](std::int64_t done, std::int64_t total, std::string_view what) {
     if (cancelled) throw Cancelled("interrupted; nothing was written");
-    progress.update(done, total, "merged");
+    progress.update(done, total, what);
   };
   OutputsTogether outputs;
   sweep::MergeOutcome outcome = sweep::merge(folder, plan, measures_of, arguments.out, options);

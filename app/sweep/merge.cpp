@@ -20,6 +20,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "capture/recording/joint_recording.hpp"
+#include "capture/recording/recording.hpp"
 #include "capture/recording/recording_layout.hpp"
 
 namespace keyscope::sweep {
@@ -38,7 +39,7 @@ using recording::hdf5::Group;
 constexpr std::size_t kMostDamages = 20;      // that are named
 constexpr std::size_t kMostErrorBytes = 400;  // of a failure, in the table
 constexpr hsize_t kBytesAtOnce = 1 << 20;
-constexpr std::int64_t kCellsBetweenReports = 256;
+constexpr std::int64_t kCellsBetweenReports = 16;
 
 // Bytes that come in pieces, into a dataset that grows by large ones.
 class ByteColumn {
@@ -92,11 +93,18 @@ class Joints {
     joint.runs.push_back({file, number == 1 ? policy : fmt::format("{}-{}", policy, number)});
   }
 
-  void write(Group& root, const fs::path& folder, bool copy) const {
-    for (std::size_t i = 0; i < joints_.size(); ++i)
+  //   after_run: called with runs that are written or being written, and all of them
+  void write(Group& root, const fs::path& folder, bool copy,
+             const std::function<void(std::int64_t done, std::int64_t total)>& after_run) const {
+    std::int64_t n_runs = 0, n_done = 0;
+    for (const Joint& joint : joints_) n_runs += std::ssize(joint.runs);
+    for (std::size_t i = 0; i < joints_.size(); ++i) {
       recording::write_joint_recording(
           root, folder, i == 0 ? "entry" : fmt::format("entry_{}", i + 1), joints_[i].runs,
-          copy ? recording::JointStorage::kCopied : recording::JointStorage::kVirtual);
+          copy ? recording::JointStorage::kCopied : recording::JointStorage::kVirtual,
+          [&](std::int64_t runs) { after_run(n_done + runs, n_runs); });
+      n_done += std::ssize(joints_[i].runs);
+    }
   }
 
   std::int64_t size() const { return std::ssize(joints_); }
@@ -152,12 +160,12 @@ class Merging {
     DigestSet seen;
     CellReader cells(folder_, plan_);
     for (std::int64_t i = 0; const auto cell = cells.next(); ++i) {
-      if (options.progress && i % kCellsBetweenReports == 0) options.progress(i, plan_.n_cells);
+      if (options.progress && i % kCellsBetweenReports == 0) options.progress(i, plan_.n_cells, "merged");
       if (const Digest id = *Digest::parse(cell->id); seen.insert(id).second) add(*cell, id);
     }
   }
 
-  void write(Group& study, Group& root, const fs::path& folder, bool copy) {
+  void write(Group& study, Group& root, const fs::path& folder, const MergeOptions& options) {
     const auto& offsets = lines_.finish();
     study.create_dataset(kLineOffset, ElementType::kInt64, {offsets.size()})
         .write(std::span<const std::int64_t>(offsets));
@@ -168,13 +176,21 @@ class Merging {
     for (const figures::Figure& figure : figures) figures::add_figure(study, figure, outcome_.n_figures++);
     if (figures.empty()) study.set_text("default", kCells);
     if (joints_.size() > 0) root.set_integer("keyscope_format", recording::kFormat);
-    joints_.write(root, folder, copy);
+    joints_.write(root, folder, options.copy, [&](std::int64_t done, std::int64_t total) {
+      if (options.progress) options.progress(done, total, "joined");
+    });
     outcome_.n_recordings = joints_.size();
   }
 
   MergeOutcome outcome() && { return std::move(outcome_); }
 
  private:
+  // What a cell gave, and what of it is compared.
+  struct Found {
+    Result result;
+    std::vector<Measure> measures;
+  };
+
   void add(const Cell& cell, const Digest& id) {
     StudyTable& table = outcome_.table;
     const StudyJob& job = plan_.study.jobs[cell.job];
@@ -185,14 +201,14 @@ class Merging {
     table.set("model", plan_.study.models[cell.model]);
     table.set("seed", static_cast<double>(plan_.study.seeds[cell.seed]));
     std::string error;
-    const auto result = result_of(cell, id, error);
-    table.set("state", std::string(state_of(id, result.has_value())));
+    const auto found = found_of(cell, id, error);
+    table.set("state", std::string(state_of(id, found.has_value())));
     table.set("error", beginning(error));
     const Json about = parse_ordered_json(cell.about);
     table.set_members(about);
-    lines_.add(result ? result->lines : std::string_view());
-    if (!result) return;
-    for (const Measure& measure : read_measures_(job, result->lines)) add(cell, about, measure);
+    lines_.add(found ? found->result.lines : std::string_view());
+    if (!found) return;
+    for (const Measure& measure : found->measures) add(cell, about, measure);
     if (!cell.joint.empty())
       joints_.add(cell, folder_.recording(cell.id), run_name(about.value("policy", "run")));
   }
@@ -220,26 +236,23 @@ class Merging {
     samples_[found->second].values.push_back(value);
   }
 
-  // What a cell gave, if that is there and can be used; else why not.
-  std::optional<Result> result_of(const Cell& cell, const Digest& id, std::string& error) {
+  // What there is of a cell, if it can be used; else why not.
+  std::optional<Found> found_of(const Cell& cell, const Digest& id, std::string& error) {
     if (!finished_.contains(id)) {
       if (failed_.contains(id)) error = reason_of(cell.id);
       return std::nullopt;
     }
+    const std::string file = folder_.result(cell.id).string();
     try {
       Result result = read_result(folder_, cell.id);
       if (result.head.program_version != plan_.program_version)
-        throw FileError(fmt::format(
-            "{}: was made by keyscope {}, and the study was planned by {}; delete it, and "
-            "run the study once more",
-            folder_.result(cell.id).string(), result.head.program_version, plan_.program_version));
-      if (!cell.joint.empty() && !fs::exists(folder_.recording(cell.id)))
-        throw FileError(
-            fmt::format("{}: is not there, though its result is; delete {}, and run the study once more",
-                        folder_.recording(cell.id).string(), folder_.result(cell.id).string()));
-      return result;
+        throw FileError(fmt::format("{}: was made by keyscope {}, and the study was planned by {}", file,
+                                    result.head.program_version, plan_.program_version));
+      auto measures = read_measures_(plan_.study.jobs[cell.job], result.lines, file);
+      if (!cell.joint.empty()) recording::open_recording(folder_.recording(cell.id).string());
+      return Found{std::move(result), std::move(measures)};
     } catch (const FileError& found) {
-      error = found.what();
+      error = fmt::format("{}; delete {}, and run the study once more", found.what(), file);
       if (outcome_.damages.size() < kMostDamages) outcome_.damages.emplace_back(error);
       return std::nullopt;
     }
@@ -300,7 +313,7 @@ MergeOutcome merge(const SweepFolder& folder, const Plan& plan, const ReadMeasur
     study.set_text(kPlan, plan_text(plan));
     merging.emplace(folder, plan, read_measures, study, folder_of(output.path()));
     merging->add_cells(options);
-    merging->write(study, root, folder_of(output.path()), options.copy);
+    merging->write(study, root, folder_of(output.path()), options);
     figures::mark_figure_file(root);
   });
   file.close();

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/sweep/study_plan.hpp"
@@ -15,8 +16,9 @@ namespace keyscope::sweep {
 struct MergeOptions {
   bool copy = false;     // recordings, instead of referring to them
   bool replace = false;  // an existing file
-  // Called with cells that were looked at, and all of them; what it throws ends merging.
-  std::function<void(std::int64_t done, std::int64_t total)> progress;
+  // Called with cells that were looked at, or whose recordings were joined, as `what` says, and all of them;
+  // what it throws ends merging.
+  std::function<void(std::int64_t done, std::int64_t total, std::string_view what)> progress;
 };
 
 struct MergeOutcome {

@@ -119,8 +119,10 @@ class JobMaker {
 
 // What is compared over a study, of a result of a command.
 //   lines: the cell's own, see Result
+//   where: what they are of, for messages
 //   throws FileError where they are not what the command gives
-using ReadMeasures = std::function<std::vector<Measure>(const StudyJob& job, const std::string& lines)>;
+using ReadMeasures = std::function<std::vector<Measure>(const StudyJob& job, const std::string& lines,
+                                                        const std::string& where)>;
 
 // Plans every job with every model and every seed, model by model.
 //   progress: called with jobs done and all of them; what it throws ends planning

@@ -289,13 +289,7 @@ Result read_result(const SweepFolder& folder, const std::string& cell) {
   const std::string text = read_file(file);
   const auto end = std::min(text.find('\n'), text.size());
   const std::string where = file.string();
-  const std::string advice = "delete it, and run the study once more";
-  nlohmann::json json;
-  try {
-    json = parse_json_object(text.substr(0, end), where);
-  } catch (const FileError& error) {
-    throw FileError(fmt::format("{}; {}", error.what(), advice));
-  }
+  const nlohmann::json json = parse_json_object(text.substr(0, end), where);
   const JsonField head(json, where, "");
   head.member("format").integer(kResultFormat, kResultFormat);
   Result result;
@@ -305,11 +299,9 @@ Result read_result(const SweepFolder& folder, const std::string& cell) {
   result.lines = end < text.size() ? text.substr(end + 1) : "";
   const auto found = std::ranges::count(result.lines, '\n');
   if (result.head.cell != cell)
-    throw FileError(
-        fmt::format("{}: found the result of cell {}; {}", where, shown(result.head.cell), advice));
+    throw FileError(fmt::format("{}: found the result of cell {}", where, shown(result.head.cell)));
   if (found != result.head.n_lines || (found > 0 && !result.lines.ends_with('\n')))
-    throw FileError(
-        fmt::format("{}: found {} lines; expected {}; {}", where, found, result.head.n_lines, advice));
+    throw FileError(fmt::format("{}: found {} lines; expected {}", where, found, result.head.n_lines));
   return result;
 }
 

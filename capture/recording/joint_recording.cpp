@@ -70,7 +70,9 @@ constexpr const char *kStarted = "started", *kBlockMs = "block_ms";
 class Joining {
  public:
   //   file: that datasets are taken from, as the joint one calls it
-  Joining(std::string file, JointStorage storage) : file_(std::move(file)), storage_(storage) {}
+  //   after_chunk: called after what was copied at once; may throw to stop
+  Joining(std::string file, JointStorage storage, std::function<void()> after_chunk)
+      : file_(std::move(file)), storage_(storage), after_chunk_(std::move(after_chunk)) {}
 
   // Groups and datasets below one.
   void take_members(const Group& from, Group& to) {
@@ -106,20 +108,22 @@ class Joining {
       to.link_dataset(name, found->second);
       return to.open_dataset(name);
     }
-    copy_dataset(from, to, name, {.gzip = source.compressed() ? kGzip : 0});
+    copy_dataset(from, to, name, {.gzip = source.compressed() ? kGzip : 0}, after_chunk_);
     copies_.emplace(identity, to.open_dataset(name));
     return to.open_dataset(name);
   }
 
   std::string file_;
   JointStorage storage_;
+  std::function<void()> after_chunk_;
   std::map<std::string, Dataset> copies_;
 };
 
 }  // namespace
 
 void write_joint_recording(Group& root, const fs::path& folder, const std::string& entry,
-                           std::span<const JointRun> runs, JointStorage storage) {
+                           std::span<const JointRun> runs, JointStorage storage,
+                           const std::function<void(std::int64_t n_runs)>& progress) {
   std::vector<Info> all;
   for (const JointRun& run : runs) {
     all.push_back(open_recording(run.file.string())->info());
@@ -132,7 +136,10 @@ void write_joint_recording(Group& root, const fs::path& folder, const std::strin
     const File file = File::open(runs[i].file);
     const Group from = file.root().open_group("entry"), from_runs = from.open_group("runs");
     const std::string name = full_path(runs[i].file).lexically_proximate(full_path(folder)).string();
-    Joining joining(name, storage);
+    const auto report = [&] {
+      if (progress) progress(static_cast<std::int64_t>(i + 1));
+    };
+    Joining joining(name, storage, report);
     if (i == 0) {
       for (const char* part : {"provenance", "model", "tokens"}) {
         const Group source = from.open_group(part);
@@ -149,6 +156,7 @@ void write_joint_recording(Group& root, const fs::path& folder, const std::strin
     copy.set_integer("index", static_cast<std::int64_t>(i));
     copy_attributes(source, copy);
     joining.take_members(source, copy);
+    report();
   }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -25,8 +27,11 @@ enum class JointStorage {
 //   root: of the file that is written; it lies in `folder`
 //   entry: its name, which open_recording takes behind the file's: "FILE::entry_2"
 //   runs: at least one
-//   throws FileError naming the file that cannot be read, or does not go with the first, saying why
+//   progress: called now and then with runs that are written, the last of them perhaps in part; what it
+//   throws ends the work; may be empty throws FileError naming the file that cannot be read, or does not go
+//   with the first, saying why
 void write_joint_recording(hdf5::Group& root, const std::filesystem::path& folder, const std::string& entry,
-                           std::span<const JointRun> runs, JointStorage storage);
+                           std::span<const JointRun> runs, JointStorage storage,
+                           const std::function<void(std::int64_t n_runs)>& progress = {});
 
 }  // namespace keyscope::recording

@@ -68,7 +68,7 @@ class Merge : public ::testing::Test {
     for (std::size_t i = 0; i < cells_.size(); ++i) finish(i);
   }
   MergeOutcome merged(const std::string& name = "study.h5") const {
-    const auto read = [](const StudyJob&, const std::string& lines) {
+    const auto read = [](const StudyJob&, const std::string& lines, const std::string&) {
       return std::vector<Measure>{{"score", "", nlohmann::json::parse(lines).at("score").get<double>()}};
     };
     return merge(folder_, plan_, read, scratch_.file(name), {});
@@ -142,10 +142,31 @@ TEST_F(Merge, NamesResultsThatCannotBeUsedAndTakesTheRest) {
   EXPECT_EQ(outcome.n_damaged, 2);
   ASSERT_THAT(outcome.damages, SizeIs(2));
   EXPECT_THAT(outcome.damages[0], AllOf(HasSubstr(half.string()), HasSubstr("found 0 lines; expected 1"),
-                                        HasSubstr("delete it")));
+                                        HasSubstr("delete " + half.string())));
   EXPECT_THAT(outcome.damages[1],
               AllOf(HasSubstr(other.string()), HasSubstr("was made by keyscope 1.1"), HasSubstr("1.2")));
   EXPECT_TRUE(std::filesystem::exists(half)) << "nothing is deleted unasked";
+}
+
+// Lines that are not the command's, and recordings that are not there or cut off.
+TEST_F(Merge, NamesResultsWhoseContentsCannotBeUsedAndTakesTheRest) {
+  for (const std::size_t i : {0, 1}) cells_[i].joint = "prompt";
+  write_plan(folder_, plan_, cells_);
+  finish_all();
+  std::ofstream(folder_.recording(cells_[1].id), std::ios::binary) << "\211HDF\r\n\032\n and no more";
+  const auto read = [](const StudyJob&, const std::string& lines, const std::string& where) {
+    if (lines.find(":3}") != std::string::npos) throw FileError(where + ": score is 3");
+    return std::vector<Measure>{};
+  };
+  const MergeOutcome outcome = merge(folder_, plan_, read, scratch_.file("study.h5"), {});
+  EXPECT_EQ(outcome.n_done, std::ssize(cells_) - 3);
+  EXPECT_EQ(outcome.n_recordings, 0);
+  const auto result = [&](std::size_t i) { return folder_.result(cells_[i].id).string(); };
+  const auto advice = [&](std::size_t i) { return HasSubstr("delete " + result(i)); };
+  EXPECT_THAT(outcome.damages,
+              ElementsAre(AllOf(HasSubstr(folder_.recording(cells_[0].id).string() + ": "), advice(0)),
+                          AllOf(HasSubstr(folder_.recording(cells_[1].id).string() + ": "), advice(1)),
+                          AllOf(HasSubstr(result(3) + ": score is 3"), advice(3))));
 }
 
 TEST_F(Merge, DoesNotMixTheTasksOfAReport) {
@@ -164,7 +185,7 @@ TEST_F(Merge, DoesNotMixTheTasksOfAReport) {
 
 TEST_F(Merge, HasNoMeanOverWhatIsNoNumber) {
   finish_all();
-  const auto read = [](const StudyJob&, const std::string& lines) {
+  const auto read = [](const StudyJob&, const std::string& lines, const std::string&) {
     const double score = nlohmann::json::parse(lines).at("score").get<double>();
     return std::vector<Measure>{{"score", "", score == 3 ? std::nan("") : score}};
   };
@@ -198,7 +219,7 @@ TEST_F(Merge, RefusesAnExistingFileAndLeavesNothingWhereItIsEnded) {
   EXPECT_THROW(merged(), FileError);
   EXPECT_EQ(read_file(scratch_.file("study.h5")), "mine");
   MergeOptions options;
-  options.progress = [](std::int64_t, std::int64_t) { throw Cancelled("interrupted"); };
+  options.progress = [](std::int64_t, std::int64_t, std::string_view) { throw Cancelled("interrupted"); };
   EXPECT_THROW(merge(folder_, plan_, {}, scratch_.file("other.h5"), options), Cancelled);
   for (const auto& entry : std::filesystem::directory_iterator(scratch_.path()))
     EXPECT_THAT(entry.path().filename().string(), ::testing::AnyOf("study.h5", "folder"));

@@ -1,7 +1,9 @@
 #include "capture/recording/joint_recording.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -65,7 +67,8 @@ class JointRecording : public ::testing::TestWithParam<SyntheticOptions> {
     capture.send(*writer);
     writer->end(true);
   }
-  fs::path join(const std::string& name, JointStorage storage) const {
+  fs::path join(const std::string& name, JointStorage storage,
+                const std::function<void(std::int64_t)>& progress = {}) const {
     const fs::path path = folder_.file(name);
     hdf5::File file = hdf5::File::create(path);
     {
@@ -73,7 +76,7 @@ class JointRecording : public ::testing::TestWithParam<SyntheticOptions> {
       root.set_text("NX_class", "NXroot");
       root.set_integer("keyscope_format", 1);
       for (const char* entry : {"entry", "entry_2"})
-        write_joint_recording(root, path.parent_path(), entry, parts_, storage);
+        write_joint_recording(root, path.parent_path(), entry, parts_, storage, progress);
     }
     file.close();
     return path;
@@ -124,6 +127,18 @@ TEST_P(JointRecording, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(refusal(), HasSubstr("whole.h5: it has 2 runs; expected one"));
   parts_.back().file = folder_.file("absent.h5");
   EXPECT_THAT(refusal(), HasSubstr("absent.h5: no such file"));
+}
+
+TEST_P(JointRecording, MayBeEndedBetweenItsChunks) {
+  std::vector<std::int64_t> reported;
+  join("copied.h5", JointStorage::kCopied, [&](std::int64_t n_runs) { reported.push_back(n_runs); });
+  EXPECT_EQ(std::ranges::max(reported), std::ssize(parts_));
+  EXPECT_GT(reported.size(), 4 * parts_.size());
+  EXPECT_THROW(join("ended.h5", JointStorage::kCopied,
+                    [](std::int64_t n_runs) {
+                      if (n_runs == 2) throw Cancelled("enough");
+                    }),
+               Cancelled);
 }
 
 // Such a link would be followed until the disk is full.
