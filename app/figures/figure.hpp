@@ -12,6 +12,7 @@
 
 #include "analysis/matrix_view.hpp"
 #include "app/figures/token_order.hpp"
+#include "base/json.hpp"
 
 namespace keyscope::figures {
 
@@ -197,7 +198,7 @@ struct Figure {
 nlohmann::json figure_to_json(const Figure& figure);
 
 // The figure again, with empty data.
-//   throws nlohmann::json::exception or InvalidInput where something is missing or of another kind
-Figure figure_from_json(const nlohmann::json& json);
+//   throws FileError where something is missing or of another kind
+Figure figure_from_json(const JsonField& json);
 
 }  // namespace keyscope::figures

@@ -1,13 +1,13 @@
 #include <array>
-#include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "app/figures/figure.hpp"
-#include "base/errors.hpp"
 #include "base/json.hpp"
 
 namespace keyscope::figures {
@@ -25,28 +25,32 @@ std::string name_of(const std::array<std::string_view, N>& names, Enum value) {
 }
 
 template <typename Enum, std::size_t N>
-Enum value_of(const std::array<std::string_view, N>& names, const std::string& name) {
+Enum value_of(const std::array<std::string_view, N>& names, const JsonField& from) {
+  const std::string name = from.string();
   for (std::size_t i = 0; i < N; ++i)
     if (names[i] == name) return static_cast<Enum>(i);
-  throw InvalidInput(fmt::format("'{}' is not known here", name));
+  from.fail(shown(name), fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
-// An integer of the file: what does not fit is refused, and becomes no other.
-template <std::signed_integral Int>
-Int integer_in(const nlohmann::json& from) {
-  const auto integer = json_integer<Int>(from);
-  if (!integer) throw InvalidInput(fmt::format("{} is no integer here", shown_value(from)));
-  return *integer;
+int int_in(const JsonField& from) {
+  return static_cast<int>(from.integer(std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+}
+
+std::vector<std::string> texts_in(const JsonField& from) {
+  std::vector<std::string> texts;
+  from.for_each([&](const JsonField& text) { texts.push_back(text.string()); });
+  return texts;
 }
 
 std::string colour_to_text(Colour colour) {
   return fmt::format("#{:02X}{:02X}{:02X}", colour.r, colour.g, colour.b);
 }
 
-Colour colour_from_text(const std::string& text) {
+Colour colour_from_json(const JsonField& from) {
+  const std::string text = from.string();
   const bool hex = text.size() == 7 && text[0] == '#' &&
                    text.find_first_not_of("0123456789abcdefABCDEF", 1) == std::string::npos;
-  if (!hex) throw InvalidInput(fmt::format("'{}' is no colour; expected #RRGGBB", text));
+  if (!hex) from.fail(shown(text), "a colour, #RRGGBB");
   const unsigned long value = std::stoul(text.substr(1), nullptr, 16);
   return {static_cast<std::uint8_t>(value >> 16), static_cast<std::uint8_t>(value >> 8 & 0xFF),
           static_cast<std::uint8_t>(value & 0xFF)};
@@ -59,10 +63,10 @@ nlohmann::json axis_to_json(const Axis& axis) {
   return to;
 }
 
-Axis axis_from_json(const nlohmann::json& from) {
-  Axis axis{from.at("label"), from.at("units")};
-  if (from.contains("categories")) axis.categories = from["categories"];
-  if (from.contains("counted")) axis.counted = from["counted"];
+Axis axis_from_json(const JsonField& from) {
+  Axis axis{from.member("label").string(), from.member("units").string()};
+  if (const auto categories = from.optional("categories")) axis.categories = texts_in(*categories);
+  axis.counted = from.boolean_or("counted", false);
   return axis;
 }
 
@@ -76,16 +80,24 @@ nlohmann::json points_to_json(const PointSeries& series) {
   return to;
 }
 
-PointSeries points_from_json(const nlohmann::json& from) {
-  PointSeries series;
-  series.id = from.at("id");
-  series.label = from.at("label");
-  series.colour = colour_from_text(from.at("colour"));
-  series.marker = value_of<Marker>(kMarkers, from.at("marker"));
-  series.size_px = from.at("size_px");
-  if (!(series.size_px > 0 && series.size_px <= 100))
-    throw InvalidInput(fmt::format("markers of {} pixels; expected up to 100", series.size_px));
-  if (from.contains("faded")) series.faded = from["faded"];
+// What series of every kind have.
+template <typename Series>
+Series series_from_json(const JsonField& from) {
+  Series series;
+  series.id = from.member("id").string();
+  series.label = from.member("label").string();
+  series.colour = colour_from_json(from.member("colour"));
+  return series;
+}
+
+PointSeries points_from_json(const JsonField& from) {
+  auto series = series_from_json<PointSeries>(from);
+  series.marker = value_of<Marker>(kMarkers, from.member("marker"));
+  const JsonField size = from.member("size_px");
+  const double pixels = size.number();
+  if (!(pixels > 0 && pixels <= 100)) size.fail_type("more than 0 pixels, and up to 100");
+  series.size_px = static_cast<float>(pixels);
+  series.faded = from.boolean_or("faded", false);
   return series;
 }
 
@@ -98,26 +110,15 @@ nlohmann::json line_to_json(const LineSeries& series) {
   return to;
 }
 
-LineSeries line_from_json(const nlohmann::json& from) {
-  LineSeries series;
-  series.id = from.at("id");
-  series.label = from.at("label");
-  series.colour = colour_from_text(from.at("colour"));
-  series.dashed = from.at("dashed");
-  if (from.contains("marker")) series.marker = value_of<Marker>(kMarkers, from["marker"]);
+LineSeries line_from_json(const JsonField& from) {
+  auto series = series_from_json<LineSeries>(from);
+  series.dashed = from.member("dashed").boolean();
+  if (const auto marker = from.optional("marker")) series.marker = value_of<Marker>(kMarkers, *marker);
   return series;
 }
 
 nlohmann::json band_to_json(const BandSeries& series) {
   return {{"id", series.id}, {"label", series.label}, {"colour", colour_to_text(series.colour)}};
-}
-
-BandSeries band_from_json(const nlohmann::json& from) {
-  BandSeries series;
-  series.id = from.at("id");
-  series.label = from.at("label");
-  series.colour = colour_from_text(from.at("colour"));
-  return series;
 }
 
 nlohmann::json scale_to_json(const ColourScale& scale) {
@@ -134,18 +135,18 @@ nlohmann::json scale_to_json(const ColourScale& scale) {
   return to;
 }
 
-void scale_from_json(const nlohmann::json& from, ColourScale& scale) {
-  scale.id = from.at("id");
-  scale.long_name = from.at("long_name");
-  scale.units = from.at("units");
-  scale.colour_map = value_of<ColourMap>(kColourMaps, from.at("colour_map"));
-  scale.low = from.at("low");
-  scale.high = from.at("high");
-  scale.logarithmic = from.at("logarithmic");
-  if (from.contains("categories")) scale.categories = from["categories"];
-  if (from.contains("category_colours"))
-    for (const auto& colour : from["category_colours"])
-      scale.category_colours.push_back(colour_from_text(colour));
+void scale_from_json(const JsonField& from, ColourScale& scale) {
+  scale.id = from.member("id").string();
+  scale.long_name = from.member("long_name").string();
+  scale.units = from.member("units").string();
+  scale.colour_map = value_of<ColourMap>(kColourMaps, from.member("colour_map"));
+  scale.low = from.member("low").number();
+  scale.high = from.member("high").number();
+  scale.logarithmic = from.member("logarithmic").boolean();
+  if (const auto categories = from.optional("categories")) scale.categories = texts_in(*categories);
+  if (const auto colours = from.optional("category_colours"))
+    colours->for_each(
+        [&](const JsonField& colour) { scale.category_colours.push_back(colour_from_json(colour)); });
 }
 
 nlohmann::json heatmap_to_json(const Heatmap& heatmap) {
@@ -157,19 +158,29 @@ nlohmann::json heatmap_to_json(const Heatmap& heatmap) {
   return to;
 }
 
-Heatmap heatmap_from_json(const nlohmann::json& from) {
+// Where an axis of cells begins, the width of one, and where it ends.
+std::array<double, 3> cells_from_json(const JsonField& from) {
+  std::array<double, 3> numbers{};
+  std::size_t n = 0;
+  from.for_each([&](const JsonField& number) {
+    if (n < numbers.size()) numbers[n] = number.number();
+    ++n;
+  });
+  if (n != numbers.size()) from.fail_type("three numbers");
+  if (!(numbers[1] > 0)) from.fail(fmt::format("cells of width {}", numbers[1]), "a width above 0");
+  return numbers;
+}
+
+Heatmap heatmap_from_json(const JsonField& from) {
   Heatmap heatmap;
   scale_from_json(from, heatmap);
-  heatmap.x_first = from.at("x").at(0), heatmap.x_step = from.at("x").at(1),
-  heatmap.x_end = from.at("x").at(2);
-  heatmap.y_first = from.at("y").at(0), heatmap.y_step = from.at("y").at(1),
-  heatmap.y_end = from.at("y").at(2);
-  heatmap.reduction = from.at("reduction");
-  if (from.contains("decimals")) heatmap.decimals = integer_in<int>(from["decimals"]);
-  if (heatmap.decimals > 9)
-    throw InvalidInput(
-        fmt::format("{} decimals in the cells of a heatmap; expected at most 9", heatmap.decimals));
-  if (!(heatmap.x_step > 0) || !(heatmap.y_step > 0)) throw InvalidInput("cells of a heatmap without width");
+  const auto x = cells_from_json(from.member("x")), y = cells_from_json(from.member("y"));
+  heatmap.x_first = x[0], heatmap.x_step = x[1], heatmap.x_end = x[2];
+  heatmap.y_first = y[0], heatmap.y_step = y[1], heatmap.y_end = y[2];
+  heatmap.reduction = from.member("reduction").string();
+  constexpr int kMostDecimals = 9;
+  if (const auto decimals = from.optional("decimals"))
+    heatmap.decimals = static_cast<int>(decimals->integer(std::numeric_limits<int>::min(), kMostDecimals));
   return heatmap;
 }
 
@@ -193,24 +204,27 @@ nlohmann::json panel_to_json(const Panel& panel) {
   return to;
 }
 
-Panel panel_from_json(const nlohmann::json& from) {
+Panel panel_from_json(const JsonField& from) {
   Panel panel;
-  panel.id = from.at("id");
-  panel.title = from.at("title");
-  panel.note = from.at("note");
-  panel.x = axis_from_json(from.at("x"));
-  panel.y = axis_from_json(from.at("y"));
-  panel.z = axis_from_json(from.at("z"));
-  panel.equal_aspect = from.at("equal_aspect");
-  panel.legend = from.at("legend");
-  for (const nlohmann::json& series : from.at("points")) panel.points.push_back(points_from_json(series));
-  for (const nlohmann::json& series : from.at("lines")) panel.lines.push_back(line_from_json(series));
-  if (from.contains("bands"))
-    for (const nlohmann::json& series : from["bands"]) panel.bands.push_back(band_from_json(series));
-  if (from.contains("heatmap")) panel.heatmap = heatmap_from_json(from["heatmap"]);
-  if (from.contains("scale")) scale_from_json(from["scale"], panel.scale.emplace());
+  panel.id = from.member("id").string();
+  panel.title = from.member("title").string();
+  panel.note = from.member("note").string();
+  panel.x = axis_from_json(from.member("x"));
+  panel.y = axis_from_json(from.member("y"));
+  panel.z = axis_from_json(from.member("z"));
+  panel.equal_aspect = from.member("equal_aspect").boolean();
+  panel.legend = from.member("legend").boolean();
+  from.member("points").for_each(
+      [&](const JsonField& series) { panel.points.push_back(points_from_json(series)); });
+  from.member("lines").for_each(
+      [&](const JsonField& series) { panel.lines.push_back(line_from_json(series)); });
+  if (const auto bands = from.optional("bands"))
+    bands->for_each(
+        [&](const JsonField& series) { panel.bands.push_back(series_from_json<BandSeries>(series)); });
+  if (const auto heatmap = from.optional("heatmap")) panel.heatmap = heatmap_from_json(*heatmap);
+  if (const auto scale = from.optional("scale")) scale_from_json(*scale, panel.scale.emplace());
   // What stands where is in datasets.
-  if (const bool rows = from.value("ordered_rows", false); rows || from.value("ordered", false))
+  if (const bool rows = from.boolean_or("ordered_rows", false); rows || from.boolean_or("ordered", false))
     panel.order.emplace().rows_only = rows;
   return panel;
 }
@@ -224,15 +238,16 @@ nlohmann::json view_to_json(const FigureView& view) {
   return to;
 }
 
-FigureView view_from_json(const nlohmann::json& from) {
-  return {from.at("runs"),
-          integer_in<int>(from.at("layer")),
-          integer_in<int>(from.at("kv_head")),
-          integer_in<int>(from.at("query_head")),
-          integer_in<std::int64_t>(from.at("block")),
-          integer_in<int>(from.at("components")),
-          from.value("projection", std::string()),
-          from.value("colour", std::string())};
+FigureView view_from_json(const JsonField& from) {
+  return {texts_in(from.member("runs")),
+          int_in(from.member("layer")),
+          int_in(from.member("kv_head")),
+          int_in(from.member("query_head")),
+          from.member("block").integer(std::numeric_limits<std::int64_t>::min(),
+                                       std::numeric_limits<std::int64_t>::max()),
+          int_in(from.member("components")),
+          from.string_or("projection", ""),
+          from.string_or("colour", "")};
 }
 
 nlohmann::json multiples_to_json(const SmallMultiples& multiples) {
@@ -242,12 +257,12 @@ nlohmann::json multiples_to_json(const SmallMultiples& multiples) {
           {"columns", multiples.columns}};
 }
 
-SmallMultiples multiples_from_json(const nlohmann::json& from, std::size_t n_panels) {
-  SmallMultiples multiples{from.at("row_label"), from.at("column_label"), from.at("rows"),
-                           from.at("columns")};
+SmallMultiples multiples_from_json(const JsonField& from, std::size_t n_panels) {
+  SmallMultiples multiples{from.member("row_label").string(), from.member("column_label").string(),
+                           texts_in(from.member("rows")), texts_in(from.member("columns"))};
   if (multiples.rows.size() * multiples.columns.size() != n_panels)
-    throw InvalidInput(fmt::format("{} rows of {} small multiples; expected one for each of {} panels",
-                                   multiples.rows.size(), multiples.columns.size(), n_panels));
+    from.fail(fmt::format("{} rows of {} small multiples", multiples.rows.size(), multiples.columns.size()),
+              fmt::format("one for each of {} panels", n_panels));
   return multiples;
 }
 
@@ -266,19 +281,21 @@ nlohmann::json figure_to_json(const Figure& figure) {
   return to;
 }
 
-Figure figure_from_json(const nlohmann::json& from) {
+Figure figure_from_json(const JsonField& from) {
   Figure figure;
-  figure.name = from.at("name");
-  figure.title = from.at("title");
-  figure.caption = from.at("caption");
-  figure.columns = integer_in<int>(from.at("columns"));
-  figure.shared_ranges = from.at("shared_ranges");
-  figure.view = view_from_json(from.at("view"));
-  if (from.at("panels").size() > kMostPanels)
-    throw InvalidInput(fmt::format("{} panels; expected at most {}", from.at("panels").size(), kMostPanels));
-  for (const nlohmann::json& panel : from.at("panels")) figure.panels.push_back(panel_from_json(panel));
-  if (from.contains("multiples"))
-    figure.multiples = multiples_from_json(from["multiples"], figure.panels.size());
+  figure.name = from.member("name").string();
+  figure.title = from.member("title").string();
+  figure.caption = from.member("caption").string();
+  figure.columns = int_in(from.member("columns"));
+  figure.shared_ranges = from.member("shared_ranges").boolean();
+  figure.view = view_from_json(from.member("view"));
+  const JsonField panels = from.member("panels");
+  panels.for_each([&](const JsonField& panel) {
+    if (figure.panels.size() == kMostPanels) panels.fail_type(fmt::format("at most {} panels", kMostPanels));
+    figure.panels.push_back(panel_from_json(panel));
+  });
+  if (const auto multiples = from.optional("multiples"))
+    figure.multiples = multiples_from_json(*multiples, figure.panels.size());
   return figure;
 }
 

@@ -86,18 +86,11 @@ struct OrderedFigure {
 OrderedFigure read_figure(const Group& group, const std::string& name) {
   OrderedFigure read{0, name, {}};
   Figure& figure = read.figure;
-  try {
-    const auto json = parse_json(group.text(kFigureAttribute));
-    figure = figure_from_json(json);
-    if (const auto order = json.find(kOrder); order != json.end())
-      read.order = json_integer<std::int64_t>(*order).value_or(0);
-  } catch (const nlohmann::json::exception& error) {
-    throw FileError(
-        fmt::format("{}: attribute '{}' is damaged: {}", group.where(), kFigureAttribute, error.what()));
-  } catch (const InvalidInput& error) {
-    throw FileError(
-        fmt::format("{}: attribute '{}' is damaged: {}", group.where(), kFigureAttribute, error.what()));
-  }
+  const std::string where = fmt::format("{}: attribute '{}'", group.where(), kFigureAttribute);
+  const auto json = parse_json_object(group.text(kFigureAttribute), where);
+  figure = figure_from_json({json, where, ""});
+  if (const auto order = json.find(kOrder); order != json.end())
+    read.order = json_integer<std::int64_t>(*order).value_or(0);
   if (figure.panels.size() == 1) {
     read_panel(group, figure.panels.front());
   } else {

@@ -357,8 +357,9 @@ std::int64_t integer_in(const hdf5::Group& group, const std::string& name, std::
 
 std::string json_in(const hdf5::Group& group, const std::string& name) {
   std::string text = group.text(name);
-  if (!nlohmann::json::accept(text))
-    throw FileError(fmt::format("{}: attribute '{}' is no JSON", group.where(), name));
+  if (parse_json(text).is_discarded())
+    throw FileError(fmt::format("{}: attribute '{}' is no JSON, or nested beyond {} levels", group.where(),
+                                name, kDeepestJson));
   return text;
 }
 

@@ -62,7 +62,8 @@ TEST(BenchmarkFigure, NoneIsLevelOverAllBudgets) {
 
 TEST(BenchmarkFigure, PoliciesDifferInMarkerAndKeepItInFiles) {
   const figures::Figure figure = benchmark_figure(make_benchmark());
-  const figures::Figure again = figures::figure_from_json(figures::figure_to_json(figure));
+  const nlohmann::json json = figures::figure_to_json(figure);
+  const figures::Figure again = figures::figure_from_json({json, "benchmark", ""});
   const auto& lines = again.panels[0].lines;
   ASSERT_TRUE(lines[0].marker && lines[1].marker);
   EXPECT_NE(lines[0].marker, lines[1].marker);

@@ -316,25 +316,39 @@ TEST(Nexus, DamagedAndForeignFilesAreSaid) {
 
 TEST(FigureJson, WhatIsDamagedIsRefused) {
   const nlohmann::json good = figure_to_json(make_figures(make_recording())[0]);
-  EXPECT_NO_THROW(figure_from_json(good));
+  const auto refusal = [](const nlohmann::json& json) -> std::string {
+    try {
+      figure_from_json({json, "f.h5", ""});
+      return "";
+    } catch (const FileError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refusal(good), "");
   for (const char* pointer : {"/name", "/panels/0/heatmap/x", "/panels/0/x/label"}) {
     nlohmann::json broken = good;
     broken[nlohmann::json::json_pointer(pointer)] = nlohmann::json::array({"?"});
-    EXPECT_THROW(figure_from_json(broken), nlohmann::json::exception) << pointer;
+    EXPECT_THAT(refusal(broken), ::testing::MatchesRegex("f.h5: .*expected .*")) << pointer;
   }
   nlohmann::json broken = good;
   for (const nlohmann::json& layer :
        {nlohmann::json("?"), nlohmann::json(1e300), nlohmann::json(1LL << 40)}) {
     broken["view"]["layer"] = layer;
-    EXPECT_THROW(figure_from_json(broken), InvalidInput) << layer;
+    EXPECT_THAT(refusal(broken), HasSubstr("view.layer: found ")) << layer;
   }
   broken = good;
   broken["panels"][0]["heatmap"]["colour_map"] = "jet";
-  EXPECT_THROW(figure_from_json(broken), InvalidInput);
+  EXPECT_THAT(refusal(broken),
+              HasSubstr("panels[0].heatmap.colour_map: found \"jet\", expected one of viridis, diverging"));
+  broken = good;
+  broken["panels"][0]["heatmap"]["y"] = {0, 0, 4};
+  EXPECT_THAT(refusal(broken), HasSubstr("heatmap.y: found cells of width 0"));
+  broken["panels"][0]["heatmap"]["y"] = {0, 1};
+  EXPECT_THAT(refusal(broken), HasSubstr("heatmap.y: found an array of 2, expected three numbers"));
   broken = good;
   broken["multiples"] = {
       {"row_label", "layer"}, {"column_label", "head"}, {"rows", {"0", "1"}}, {"columns", {"0"}}};
-  EXPECT_THROW(figure_from_json(broken), InvalidInput) << "two cells of one panel";
+  EXPECT_THAT(refusal(broken), HasSubstr("one for each of 1 panels"));
 }
 
 }  // namespace
