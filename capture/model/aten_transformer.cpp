@@ -111,8 +111,7 @@ void AtenTransformer::feed_forward(const MlpWeights& w, const at::Tensor& x, boo
     gate = gate.clamp_max(limit);
     active = (up.to(at::kFloat).clamp(-limit, limit) + 1) * gate * (1.702 * gate).sigmoid_();
   } else {
-    active = config().activation == HiddenActivation::kSilu ? at::silu(gate) : at::gelu(gate, "tanh");
-    active.mul_(up);
+    active = activated(gate).mul_(up);
   }
   multiply(active.to(dtype()), w.down, out);
   if (w.down_bias.defined()) out.add_(w.down_bias);

@@ -275,8 +275,10 @@ void read_layers(const ConfigFields& fields, const Family& family, ModelConfig& 
         1 / std::sqrt(fields.positive_or("query_pre_attn_scalar", family.default_query_scalar));
   if (family.unscaled_queries) config.attention_scale = 1;
   if (family.softcaps) {
-    config.attention_softcap =
-        read_softcap(fields, "attn_logit_softcapping", family.default_attention_softcap);
+    // Configurations of later Gemmas may have it, too; their models never look at it.
+    if (family.default_attention_softcap > 0)
+      config.attention_softcap =
+          read_softcap(fields, "attn_logit_softcapping", family.default_attention_softcap);
     config.logit_softcap = read_softcap(fields, "final_logit_softcapping", family.default_logit_softcap);
   }
   read_experts(fields, family, config);

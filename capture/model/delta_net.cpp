@@ -21,8 +21,7 @@ at::Tensor of_unit_length(const at::Tensor& rows) {
   return rows * at::rsqrt(rows.square().sum(-1, true) + kUnitEpsilon);
 }
 
-// The depthwise convolution over time with SiLU behind it. It rounds to the model's dtype after either, as
-// Transformers does.
+// The depthwise convolution over time.
 //   inputs: (n + tokens - 1, C); kernel: (C, 1, tokens); float32 (n, C)
 at::Tensor convolved(const at::Tensor& inputs, const at::Tensor& kernel) {
   const at::Tensor wide = inputs.to(at::kFloat), weights = kernel.squeeze(1).to(at::kFloat);
@@ -30,8 +29,7 @@ at::Tensor convolved(const at::Tensor& inputs, const at::Tensor& kernel) {
   at::Tensor sum = wide.narrow(0, 0, n) * weights.select(1, 0);
   for (std::int64_t tap = 1; tap < n_taps; ++tap)
     sum.addcmul_(wide.narrow(0, tap, n), weights.select(1, tap));
-  const at::ScalarType dtype = inputs.scalar_type();
-  return at::silu(sum.to(dtype).to(at::kFloat)).to(dtype).to(at::kFloat);
+  return sum;
 }
 
 }  // namespace
@@ -56,7 +54,9 @@ at::Tensor Transformer::recur(const LayerWeights& w, const RecurrentProjections&
   const RecurrentWeights& weights = w.recurrent;
   const at::Tensor inputs = at::cat({state.inputs, projections.mixed});
   const std::int64_t n = projections.mixed.size(0), keys = std::int64_t{about.n_key_heads} * about.key_dim;
-  const at::Tensor mixed = convolved(inputs, weights.kernel);
+  // It rounds to the model's dtype before the activation and after it, as Transformers does.
+  const at::Tensor mixed =
+      activated(convolved(inputs, weights.kernel).to(dtype()).to(at::kFloat)).to(dtype()).to(at::kFloat);
   state.inputs = inputs.narrow(0, n, about.kernel - 1).clone();
   const auto heads = [&](std::int64_t first, std::int64_t width, int n_heads) {
     return mixed.narrow(1, first, width).unflatten(1, {n_heads, -1});

@@ -184,7 +184,7 @@ struct Family {
   bool unscaled_queries = false;   // by 1
   bool multipliers = false;        // `embedding_multiplier` and its like count
   bool growing_queries = false;    // `llama_4_scaling_beta` counts
-  bool softcaps = false;           // `attn_logit_softcapping` and `final_logit_softcapping` count
+  bool softcaps = false;  // `final_logit_softcapping` counts, with a default also `attn_logit_softcapping`
   std::string_view activation_field = "hidden_act";
   std::string_view default_activation = "silu";
   WindowRule window = {};

@@ -79,11 +79,14 @@ at::Tensor Transformer::layer_input(int layer, std::span<const std::int32_t> ids
       looked_up.mul_(std::sqrt(static_cast<double>(size))).add_(projected).mul_(std::numbers::sqrt2 / 2));
 }
 
+at::Tensor Transformer::activated(const at::Tensor& x) const {
+  return config_.activation == HiddenActivation::kSilu ? at::silu(x) : at::gelu(x, "tanh");
+}
+
 void Transformer::add_layer_input(const LayerWeights& w, const at::Tensor& layer_input,
                                   at::Tensor& hidden) const {
   const at::Tensor gate = product(hidden, w.input_gate, {}).to(at::kFloat);
-  at::Tensor active = config_.activation == HiddenActivation::kSilu ? at::silu(gate) : at::gelu(gate, "tanh");
-  active = active.mul_(layer_input).to(dtype());
+  const at::Tensor active = activated(gate).mul_(layer_input).to(dtype());
   hidden.add_(normalized(product(active, w.input_projection, {}), w.input_post_norm));
 }
 

@@ -135,6 +135,10 @@ class Transformer {
   Routing feed(const LayerWeights& weights, const at::Tensor& hidden, const at::Tensor& x,
                at::Tensor& out) const;
 
+  // What the model's feed-forward has between its projections, and its recurrent layers behind their
+  // convolution: float32 x, SiLU or GELU (by tanh).
+  at::Tensor activated(const at::Tensor& x) const;
+
   // out = down(act(gate(x)) · up(x)). x, out: (n, hidden_size); out is written. `clamped`: as experts may be
   virtual void feed_forward(const MlpWeights& weights, const at::Tensor& x, bool clamped,
                             at::Tensor& out) const = 0;

@@ -125,6 +125,9 @@ TEST(Families, Gemma3) {
   EXPECT_THAT(config.layer_windows, ElementsAre(4096, 4096, 4096, 4096, 4096, 0, 4096));
   EXPECT_EQ(config.attention_softcap, 0);
   EXPECT_EQ(config.logit_softcap, 0);
+  folder.config().update({{"attn_logit_softcapping", 50}, {"final_logit_softcapping", 30}});
+  EXPECT_EQ(folder.read().attention_softcap, 0) << "Transformers reads it, and goes on without";
+  EXPECT_EQ(folder.read().logit_softcap, 30);
   EXPECT_EQ(config.rope_theta, 1e6);
   EXPECT_EQ(config.local_rope_theta, 10000);
   EXPECT_TRUE(config.rotates_locally(0));
