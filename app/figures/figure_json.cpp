@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -34,6 +35,13 @@ Enum value_of(const std::array<std::string_view, N>& names, const JsonField& fro
 
 int int_in(const JsonField& from) {
   return static_cast<int>(from.integer(std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+}
+
+float float_in(const JsonField& from) {
+  const double number = from.number();
+  if (std::abs(number) > static_cast<double>(std::numeric_limits<float>::max()))
+    from.fail_type("a number of single precision");
+  return static_cast<float>(number);
 }
 
 std::vector<std::string> texts_in(const JsonField& from) {
@@ -140,8 +148,8 @@ void scale_from_json(const JsonField& from, ColourScale& scale) {
   scale.long_name = from.member("long_name").string();
   scale.units = from.member("units").string();
   scale.colour_map = value_of<ColourMap>(kColourMaps, from.member("colour_map"));
-  scale.low = from.member("low").number();
-  scale.high = from.member("high").number();
+  scale.low = float_in(from.member("low"));
+  scale.high = float_in(from.member("high"));
   scale.logarithmic = from.member("logarithmic").boolean();
   if (const auto categories = from.optional("categories")) scale.categories = texts_in(*categories);
   if (const auto colours = from.optional("category_colours"))

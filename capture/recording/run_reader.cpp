@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/recording/recording_layout.hpp"
 

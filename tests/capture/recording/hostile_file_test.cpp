@@ -391,16 +391,18 @@ TEST_F(HostileFile, EvictionsThatCannotBeAreRefused) {
 }
 
 TEST_F(HostileFile, JsonThatIsNoneIsRefused) {
-  change([](hid_t file) {
-    H5Adelete_by_name(file, kRun, "parameters", H5P_DEFAULT);
-    const hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
-    H5Tset_size(type, 8);
-    const hid_t attribute =
-        H5Acreate_by_name(file, kRun, "parameters", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    H5Awrite(attribute, type, "{broken");
-    H5Aclose(attribute), H5Sclose(space), H5Tclose(type);
-  });
-  expect_refused(kRun, "attribute 'parameters' is no JSON");
+  for (const std::string& text : {std::string("{broken"), std::string(65, '[') + std::string(65, ']')}) {
+    change([&](hid_t file) {
+      H5Adelete_by_name(file, kRun, "parameters", H5P_DEFAULT);
+      const hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+      H5Tset_size(type, text.size() + 1);
+      const hid_t attribute =
+          H5Acreate_by_name(file, kRun, "parameters", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+      H5Awrite(attribute, type, text.c_str());
+      H5Aclose(attribute), H5Sclose(space), H5Tclose(type);
+    });
+    expect_refused(kRun, "attribute 'parameters' is no JSON");
+  }
 }
 
 }  // namespace
