@@ -1,8 +1,10 @@
 #include "base/outputs_together.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -163,6 +165,14 @@ OutputsTogether::~OutputsTogether() {
 
 void OutputsTogether::commit() {
   give_names(files_);
+  files_.clear();
+}
+
+void OutputsTogether::hand_over() {
+  if (outer_ == nullptr) return commit();
+  for (const NewFile& file : files_)
+    for (const NewFile& other : outer_->files_) refuse_same_place(other, file);
+  std::ranges::move(files_, std::back_inserter(outer_->files_));
   files_.clear();
 }
 

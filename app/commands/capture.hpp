@@ -24,7 +24,8 @@ struct CaptureTarget {
 };
 
 // Captures into a recording with progress on stderr; Ctrl-C ends it within one block and keeps what was done,
-// in OUT or, where that is an older recording's name, in OUT.part.
+// in OUT or, where that is an older recording's name, in OUT.part. Within an OutputsTogether, a whole one
+// gets its name with the others.
 //   throws Cancelled then, saying where that is
 std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
                                                  const capture::CaptureOptions& options,

@@ -54,7 +54,6 @@ std::vector<std::filesystem::path> write_demo_figures(const recording::Recording
                                                       const std::filesystem::path& folder) {
   const auto info = recording.info();
   const auto nexus_path = folder / "figures.h5";
-  OutputsTogether outputs;
   figures::NexusWriter nexus(nexus_path, {info->provenance, info->model, info->prompt}, true);
   figures::PageOptions page;
   page.replace = true;
@@ -75,7 +74,6 @@ std::vector<std::filesystem::path> write_demo_figures(const recording::Recording
     nexus.add(figure);
   }
   nexus.finish();
-  outputs.commit();
   files.push_back(nexus_path);
   return files;
 }
@@ -168,10 +166,11 @@ void run_demo(const DemoArguments& arguments) {
   capture::CaptureOptions options = demo_options(prompt.expected);
   options.prompt_ids = model->tokenizer()->encode(read_file(prompt.file), true);
   const fs::path recording_path = out / "demo.h5";
+  OutputsTogether outputs;
   print_plan(*model, capture::plan_capture(*model, options), recording_path, arguments.quiet);
   capture_to_file(*model, options, {recording_path, true, arguments.quiet});
 
-  const auto recording = recording::open_recording(recording_path.string());
+  const auto recording = recording::open_recording(outputs.part_of(recording_path).string());
   const auto info = recording->info();
   const auto runs = analyze_demo(*recording, arguments.quiet);
   say("{}: {} tokens of {}, blocks of {}; means over {} layers and {}\n\n", info->model.name,
@@ -182,6 +181,7 @@ void run_demo(const DemoArguments& arguments) {
 
   const HeadChoice head = most_telling_head(runs);
   const auto files = write_demo_figures(*recording, head, out);
+  outputs.commit();
   say("\nRecording  {}\n", recording_path.string());
   for (const auto& file : files) say("Figure     {}\n", file.string());
   std::fflush(stdout);

@@ -187,6 +187,30 @@ TEST_F(Outputs, WithinOthersDoNotWaitForThem) {
   EXPECT_TRUE(fs::exists(file("a")));
 }
 
+TEST_F(Outputs, WithinOthersMayBeLeftToThem) {
+  OutputsTogether outer;
+  const auto leave = [&](const char* name) {
+    OutputsTogether inner;
+    write_file(file(name), name, false);
+    inner.hand_over();
+  };
+  leave("a");
+  EXPECT_EQ(read_file(outer.part_of(file("a"))), "a");
+  leave("b");
+  EXPECT_FALSE(fs::exists(file("a")));
+  outer.commit();
+  EXPECT_THAT(names(), UnorderedElementsAre("a", "b"));
+  leave("c");
+  EXPECT_THAT(refusal([&] { leave("c"); }), HasSubstr("is written twice"));
+}
+
+TEST_F(Outputs, LeftToNoOthersGetTheirNames) {
+  OutputsTogether outputs;
+  write_file(file("a"), "a", false);
+  outputs.hand_over();
+  EXPECT_EQ(read_file(file("a")), "a");
+}
+
 TEST_F(Outputs, OfOneNameAreRefused) {
   fs::create_directory(file("d"));
   fs::create_directory_symlink("d", file("link"));
