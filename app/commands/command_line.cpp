@@ -23,6 +23,7 @@
 #include "app/commands/console.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "capture/inference/engine.hpp"
 
 namespace keyscope::commands {
@@ -133,6 +134,17 @@ void note_inputs(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) note_inputs(*command);
 }
 
+// What went wrong. A file may have any word in it, and somebody is to read the sentence: of one that is
+// longer than a screen the middle is left out.
+std::string sentence(std::string_view text) {
+  constexpr std::size_t kBeginning = 2000, kEnd = 400;
+  if (text.size() <= kBeginning + kEnd) return std::string(text);
+  const std::size_t first = character_before(text, kBeginning + 1),
+                    last = character_before(text, text.size() - kEnd);
+  return fmt::format("{} … ({} bytes) … {}", text.substr(0, first), format_count(std::ssize(text)),
+                     text.substr(last));
+}
+
 // The one place where errors end: a sentence on stderr and the documented exit status.
 int parse_and_run(CLI::App& app, int argc, char** argv) {
   try {
@@ -146,13 +158,13 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
       app.exit(error);  // prints what was asked for: help, the version
       return 0;
     }
-    say(stderr, "keyscope: {}\n{}", error.what(), hint(app));
+    say(stderr, "keyscope: {}\n{}", sentence(error.what()), hint(app));
     return kWrongUsage;
   } catch (const Cancelled& error) {
-    say(stderr, "keyscope: {}\n", error.what());
+    say(stderr, "keyscope: {}\n", sentence(error.what()));
     return kInterrupted;
   } catch (const UsageError& error) {
-    say(stderr, "keyscope: {}\n", error.what());
+    say(stderr, "keyscope: {}\n", sentence(error.what()));
     return kWrongUsage;
   } catch (const std::bad_alloc&) {
     say(stderr, "keyscope: memory ran out; try fewer tokens, fewer --layers or a smaller --block\n");
@@ -161,7 +173,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
     say(stderr, "keyscope: {}: {}\n", error.path1().string(), error.code().message());
     return kFailed;
   } catch (const std::exception& error) {
-    say(stderr, "keyscope: {}\n", error.what());
+    say(stderr, "keyscope: {}\n", sentence(error.what()));
     return kFailed;
   }
 }
@@ -182,7 +194,7 @@ int run_command_line(int argc, char** argv) {
     app.parse_complete_callback([&app] { note_inputs(app); });
     return parse_and_run(app, argc, argv);
   } catch (const std::exception& error) {  // what could not even be reported
-    say(stderr, "keyscope: {}\n", error.what());
+    say(stderr, "keyscope: {}\n", sentence(error.what()));
     return kFailed;
   }
 }

@@ -182,5 +182,17 @@ TEST_F(HostileNames, LongListsAreCut) {
   EXPECT_THAT(result.err, ::testing::HasSubstr("… and 28 more"));
 }
 
+TEST_F(HostileNames, LongOnesAreCut) {
+  std::string name;
+  for (int i = 0; i < 20000; ++i) name += "é";
+  const CliResult result =
+      run({"capture", "--model", kDemoModel, "--prompt", "one", "--policy", name, "--out", out("no")});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_LT(result.err.size(), 3000);
+  EXPECT_THAT(result.err,
+              ::testing::AllOf(::testing::StartsWith("keyscope: "), ::testing::HasSubstr("é … (40,")));
+  EXPECT_EQ(result.err.find("\xEF\xBF\xBD"), std::string::npos) << "half a character became U+FFFD";
+}
+
 }  // namespace
 }  // namespace keyscope::test
