@@ -12,9 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/inputs.hpp"
 #include "base/outputs_together.hpp"
 #include "base/program.hpp"
 #include "base/sha256.hpp"
@@ -60,39 +59,7 @@ namespace {
 // Of 255 that file systems have: while it is written, a file is called more than that (see own_part).
 constexpr std::size_t kMostNameBytes = 200;
 
-using FileIdentity = std::pair<dev_t, ino_t>;  // whatever it is called
-
-std::optional<FileIdentity> identity_of_file(const fs::path& path) {
-  struct stat found {};
-  if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
-  return FileIdentity(found.st_dev, found.st_ino);
-}
-
-struct Inputs {
-  std::mutex mutex;
-  std::map<FileIdentity, fs::path> files;
-};
-
-Inputs& inputs() {
-  static Inputs all;
-  return all;
-}
-
-// One that has gone may have left its number to another file.
-bool is_input(const fs::path& path) {
-  const auto file = identity_of_file(path);
-  const std::lock_guard lock(inputs().mutex);
-  if (!file || !inputs().files.contains(*file)) return false;
-  return identity_of_file(inputs().files.at(*file)) == file;
-}
-
 }  // namespace
-
-void note_input(const fs::path& file) {
-  const auto found = identity_of_file(file);
-  const std::lock_guard lock(inputs().mutex);
-  if (found) inputs().files.insert_or_assign(*found, full_path(file));
-}
 
 fs::path output_path(const fs::path& path, bool replace) {
   std::error_code error;

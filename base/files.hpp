@@ -56,10 +56,6 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Nothing replaces what it is made of, whatever was asked for: output_path refuses a file that was noted
-// here, by whatever name it goes. What is no file is not noted.
-void note_input(const std::filesystem::path& file);
-
 // The project's assets: where they were built from, or beside an executable that was moved with its checkout.
 //   throws FileError where they are in neither place
 std::filesystem::path assets_folder();

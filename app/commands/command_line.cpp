@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -23,6 +22,7 @@
 #include "app/commands/console.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/inputs.hpp"
 #include "base/text.hpp"
 #include "capture/inference/engine.hpp"
 
@@ -88,39 +88,12 @@ void hold_standard_streams() {
 constexpr std::array<std::string_view, 8> kOutputs{"out",    "json", "csv",        "parquet",
                                                    "figure", "html", "screenshot", "state-file"};
 
-// Files of models and of data that a folder is named for, but for what may be a result that someone put
-// there.
-bool is_read_of_folder(const fs::path& file) {
-  static const std::set<std::string> extensions{".safetensors", ".gguf",  ".model",
-                                                ".jinja",       ".jsonl", ".txt"};
-  static const std::set<std::string> names{"config.json",
-                                           "generation_config.json",
-                                           "tokenizer.json",
-                                           "tokenizer_config.json",
-                                           "added_tokens.json",
-                                           "vocab.json",
-                                           "quantize_config.json",
-                                           "quant_config.json",
-                                           "chat_template.json",
-                                           "special_tokens_map.json",
-                                           "plan.json",
-                                           "model.safetensors.index.json"};
-  return extensions.contains(file.extension()) || names.contains(file.filename());
-}
-
-void note_named(const fs::path& path) {
-  std::error_code none;
-  note_input(path);
-  for (const auto& entry : fs::directory_iterator(path, none))
-    if (is_read_of_folder(entry.path())) note_input(entry.path());
-}
-
 // Where a word of a command line may name a file: FILE, FILE::ENTRY, NAME:key=FILE,key=FILE.
 void note_word(const std::string& word) {
-  note_named(word);
-  if (const std::size_t entry = word.find("::"); entry != word.npos) note_named(word.substr(0, entry));
+  note_named_input(word);
+  if (const std::size_t entry = word.find("::"); entry != word.npos) note_named_input(word.substr(0, entry));
   for (std::size_t at = word.find('='); at != word.npos; at = word.find('=', at + 1))
-    note_named(word.substr(at + 1, word.find(',', at) - at - 1));
+    note_named_input(word.substr(at + 1, word.find(',', at) - at - 1));
 }
 
 // Whatever the command line names that is there is not replaced, --force or not, but where it is an output.

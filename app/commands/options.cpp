@@ -16,6 +16,7 @@
 #include "analysis/policies/registry.hpp"
 #include "app/commands/console.hpp"
 #include "app/figures/catalogue.hpp"
+#include "base/inputs.hpp"
 #include "capture/model/device_choice.hpp"
 #include "capture/model/model_cache.hpp"
 #include "capture/python/python_policy.hpp"
@@ -120,7 +121,12 @@ CLI::Option* ModelChoice::add_model(CLI::App& command) {
                             "the Hugging Face cache");
 }
 
-std::string ModelChoice::folder() const { return given() ? capture::find_model(name_).string() : name_; }
+std::string ModelChoice::folder() const {
+  if (!given()) return name_;
+  const std::filesystem::path folder = capture::find_model(name_);
+  note_named_input(folder);  // of a name in the cache; a folder was noted with the command line
+  return folder.string();
+}
 
 std::shared_ptr<const capture::Model> ModelChoice::load(const capture::ModelOptions& options) const {
   auto model = capture::Model::load(folder(), options);

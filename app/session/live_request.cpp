@@ -14,6 +14,7 @@
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/inputs.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "capture/gguf/gguf.hpp"
@@ -55,9 +56,11 @@ LiveCapture make_live_capture(LiveRequest request) {
   return [request = std::move(request)](std::span<recording::RecordSink* const> sinks,
                                         capture::CaptureControl& control) {
     note_input(request.prompt_file);
+    const fs::path folder = capture::find_model(request.model_folder);
+    note_named_input(folder);
     std::unique_ptr<recording::RecordSink> file;  // made first: an existing file is refused before any work
     if (!request.out.empty()) file = recording::make_recording_writer(request.out, request.replace);
-    const auto model = capture::Model::load(capture::find_model(request.model_folder), request.model);
+    const auto model = capture::Model::load(folder, request.model);
     capture::CaptureOptions options = request.options;
     options.prompt_ids = prompt_ids(*model, request);
     std::vector<recording::RecordSink*> all(sinks.begin(), sinks.end());

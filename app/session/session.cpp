@@ -8,6 +8,7 @@
 #include "app/session/live.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "base/inputs.hpp"
 #include "base/jobs.hpp"
 #include "capture/recording/hand_over.hpp"
 #include "capture/recording/recording.hpp"

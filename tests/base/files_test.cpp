@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/inputs.hpp"
 #include "base/json.hpp"
 #include "tests/support/scratch_folder.hpp"
 

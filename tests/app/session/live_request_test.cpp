@@ -140,6 +140,23 @@ TEST(MakeLiveCapture, FailsWithoutABlockWhereTheModelCannotBeLoaded) {
   EXPECT_TRUE(runner.recording()->info()->runs.empty());
 }
 
+TEST(MakeLiveCapture, ReplacesNothingOfItsModel) {
+  const ScratchFolder folder;
+  const std::filesystem::path config = folder.file("config.json");
+  std::ofstream(config) << "{}";
+  LiveRequest request;
+  request.model_folder = folder.path();
+  request.options.policies = {{"none", {}}};
+  request.prompt = "hello";
+  request.out = config;
+  request.replace = true;
+  LiveRunner runner(make_live_capture(request), {});
+  ASSERT_TRUE(eventually([&] { return runner.status().stage == LiveStage::kFailed; }));
+  EXPECT_NE(runner.status().message.find("a file that is read"), std::string::npos)
+      << runner.status().message;
+  EXPECT_EQ(read_file(config), "{}");
+}
+
 TEST(MakeLiveCapture, FailsNamingAPromptFileThatIsNoText) {
   const ScratchFolder folder;
   LiveRequest request;
