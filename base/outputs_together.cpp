@@ -168,7 +168,7 @@ void OutputsTogether::commit() {
   files_.clear();
 }
 
-void OutputsTogether::hand_over() {
+void OutputsTogether::leave_to_outer() {
   if (outer_ == nullptr) return commit();
   for (const NewFile& file : files_)
     for (const NewFile& other : outer_->files_) refuse_same_place(other, file);

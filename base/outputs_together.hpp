@@ -42,7 +42,7 @@ class OutputsTogether {
   // Leaves the files to the one that this stands in, whose `commit` gives them their names; where there is
   // none, commits.
   //   throws FileError as complete_file does
-  void hand_over();
+  void leave_to_outer();
 
   // Where a file that waits for its name lies by now; empty: none of that name waits.
   std::filesystem::path part_of(const std::filesystem::path& path) const;

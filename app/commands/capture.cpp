@@ -157,7 +157,7 @@ std::vector<capture::RunOutcome> capture_to_file(const capture::Model& model,
   OutputsTogether outputs;  // a capture that fails gives its recording no name
   try {
     auto outcomes = capture::run_capture(model, options, sinks, control);
-    outputs.hand_over();
+    outputs.leave_to_outer();
     return outcomes;
   } catch (const Cancelled&) {
     progress.clear();

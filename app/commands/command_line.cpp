@@ -143,7 +143,8 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
     say(stderr, "keyscope: memory ran out; try fewer tokens, fewer --layers or a smaller --block\n");
     return kFailed;
   } catch (const fs::filesystem_error& error) {  // its text is no sentence
-    say(stderr, "keyscope: {}: {}\n", error.path1().string(), error.code().message());
+    say(stderr, "keyscope: {}\n",
+        sentence(fmt::format("{}: {}", error.path1().string(), error.code().message())));
     return kFailed;
   } catch (const std::exception& error) {
     say(stderr, "keyscope: {}\n", sentence(error.what()));

@@ -93,7 +93,7 @@ void add_compare(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--close-call", arguments->options.close_call,
-                   "Rows evicted by so small a margin may go either way")
+                   "Rows evicted by so small a margin may go either way, and margins differ by as much")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command->add_option("--json", arguments->json.path, "Write the differences as JSON; - for stdout");

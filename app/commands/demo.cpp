@@ -154,36 +154,49 @@ void print_answers(const recording::RecordingInfo& info, const std::string& expe
   }
 }
 
-void run_demo(const DemoArguments& arguments) {
-  const fs::path assets = assets_folder();
+// The recording, its table and its figures, which get their names together.
+//   returns the head that the figures are of
+HeadChoice make_demo(const DemoArguments& arguments, const fs::path& recording_path) {
+  const fs::path assets = assets_folder(), out = arguments.out;
   const DemoPrompt prompt = read_demo_prompt(assets / "demo_model/prompts");
-  const fs::path out = arguments.out;
-  std::error_code error;
-  fs::create_directories(out, error);
-  if (error) throw FileError(fmt::format("{}: the folder cannot be made: {}", out.string(), error.message()));
-
   const auto model = capture::Model::load(assets / "demo_model", {.device = "cpu"});
   capture::CaptureOptions options = demo_options(prompt.expected);
   options.prompt_ids = model->tokenizer()->encode(read_file(prompt.file), true);
-  const fs::path recording_path = out / "demo.h5";
   OutputsTogether outputs;
   print_plan(*model, capture::plan_capture(*model, options), recording_path, arguments.quiet);
   capture_to_file(*model, options, {recording_path, true, arguments.quiet});
 
-  const auto recording = recording::open_recording(outputs.part_of(recording_path).string());
-  const auto info = recording->info();
-  const auto runs = analyze_demo(*recording, arguments.quiet);
-  say("{}: {} tokens of {}, blocks of {}; means over {} layers and {}\n\n", info->model.name,
-      info->n_prompt(), prompt.file.filename().string(), kBlock, info->layers.size(),
-      figures::describe_kv_heads(*info));
-  print_run_summary(*info, runs);
-  print_answers(*info, prompt.expected);
+  const fs::path part = outputs.part_of(recording_path);
+  try {
+    const auto recording = recording::open_recording(part.string());
+    const auto info = recording->info();
+    const auto runs = analyze_demo(*recording, arguments.quiet);
+    say("{}: {} tokens of {}, blocks of {}; means over {} layers and {}\n\n", info->model.name,
+        info->n_prompt(), prompt.file.filename().string(), kBlock, info->layers.size(),
+        figures::describe_kv_heads(*info));
+    print_run_summary(*info, runs);
+    print_answers(*info, prompt.expected);
 
-  const HeadChoice head = most_telling_head(runs);
-  const auto files = write_demo_figures(*recording, head, out);
-  outputs.commit();
-  say("\nRecording  {}\n", recording_path.string());
-  for (const auto& file : files) say("Figure     {}\n", file.string());
+    const HeadChoice head = most_telling_head(runs);
+    const auto files = write_demo_figures(*recording, head, out);
+    outputs.commit();
+    say("\nRecording  {}\n", recording_path.string());
+    for (const auto& file : files) say("Figure     {}\n", file.string());
+    return head;
+  } catch (const Cancelled&) {
+    throw Cancelled(fmt::format("interrupted; the recording is in {}", part.string()));
+  } catch (const FileError& error) {
+    throw FileError(fmt::format("{}; the recording is in {}", error.what(), part.string()));
+  }
+}
+
+void run_demo(const DemoArguments& arguments) {
+  const fs::path out = arguments.out;
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) throw FileError(fmt::format("{}: the folder cannot be made: {}", out.string(), error.message()));
+  const fs::path recording_path = out / "demo.h5";
+  const HeadChoice head = make_demo(arguments, recording_path);
   std::fflush(stdout);
 
   if (arguments.no_window) return;

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -112,16 +113,21 @@ void run_merge(const MergeArguments& arguments) {
   sweep::MergeOptions options;
   options.copy = arguments.copy;
   options.replace = arguments.force;
-  Progress progress("cells", arguments.quiet);
+  std::optional<Progress> progress;
+  std::string counted_now;
   std::atomic<bool> cancelled = false;
   OnInterrupt on_interrupt([&] { cancelled = true; });
   options.progress = [&](std::int64_t done, std::int64_t total, std::string_view what) {
     if (cancelled) throw Cancelled("interrupted; nothing was written");
-    progress.update(done, total, what);
+    if (counted_now != what) {
+      counted_now = what;
+      progress.emplace(counted_now, arguments.quiet);
+    }
+    progress->update(done, total, "merged");
   };
   OutputsTogether outputs;
   sweep::MergeOutcome outcome = sweep::merge(folder, plan, measures_of, arguments.out, options);
-  progress.clear();
+  progress.reset();
   if (csv.given()) write_text(csv, [&](const auto& write) { sweep::write_csv(outcome.table, write); });
   if (!arguments.parquet.empty())
     write_parquet(outputs.part_of(arguments.out).string(), arguments.parquet, arguments.force);

@@ -102,9 +102,8 @@ PointSeries points_from_json(const JsonField& from) {
   auto series = series_from_json<PointSeries>(from);
   series.marker = value_of<Marker>(kMarkers, from.member("marker"));
   const JsonField size = from.member("size_px");
-  const double pixels = size.number();
-  if (!(pixels > 0 && pixels <= 100)) size.fail_type("more than 0 pixels, and up to 100");
-  series.size_px = static_cast<float>(pixels);
+  series.size_px = float_in(size);
+  if (!(series.size_px > 0 && series.size_px <= 100)) size.fail_type("more than 0 pixels, and up to 100");
   series.faded = from.boolean_or("faded", false);
   return series;
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -158,6 +159,17 @@ bool is_close_call(float margin, const ComparisonOptions& options) {
   return std::isfinite(margin) && std::abs(static_cast<double>(margin)) < options.close_call;
 }
 
+// The first block in which the two evicted other rows. From there on the caches differ, and with them what a
+// row's margin is measured from.
+std::int32_t first_other_block(const HeadTrace& x, const HeadTrace& y, std::size_t n) {
+  std::int32_t first = std::numeric_limits<std::int32_t>::max();
+  for (std::size_t i = 0; i < n; ++i)
+    if (x.evicted_at[i] != y.evicted_at[i])
+      for (const std::int32_t block : {x.evicted_at[i], y.evicted_at[i]})
+        if (block >= 0) first = std::min(first, block);
+  return first;
+}
+
 void compare_traces(const Pair& pair, int layer, int n_kv_heads, const ComparisonOptions& options,
                     RecordingDifference& result) {
   Collector received(options.tolerance), last(options.tolerance), queries(options.tolerance),
@@ -165,17 +177,22 @@ void compare_traces(const Pair& pair, int layer, int n_kv_heads, const Compariso
   const bool have_norms = pair.a.info()->has_value_norms(layer) && pair.b.info()->has_value_norms(layer);
   DatasetDifference evicted;
   const auto n = static_cast<std::size_t>(pair.n_tokens);
+  std::vector<float> margins_x, margins_y;
   for (int head = 0; head < n_kv_heads; ++head) {
     const HeadTrace x = pair.a.trace(pair.run_a, layer, head), y = pair.b.trace(pair.run_b, layer, head);
+    margins_x.clear(), margins_y.clear();
+    const std::int32_t same_until = first_other_block(x, y, n);
     for (std::size_t i = 0; i < n; ++i) {
       if (x.evicted_at[i] == y.evicted_at[i]) {
-        margins.add(&x.evicted_margin[i], &y.evicted_margin[i], 1);
+        if (x.evicted_at[i] >= same_until) continue;
+        margins_x.push_back(x.evicted_margin[i]), margins_y.push_back(y.evicted_margin[i]);
         continue;
       }
       const bool close =
           is_close_call(x.evicted_margin[i], options) || is_close_call(y.evicted_margin[i], options);
       ++(close ? evicted.n_close_calls : evicted.n_different);
     }
+    margins.add(margins_x.data(), margins_y.data(), margins_x.size());
     received.add(x.attention_received.data(), y.attention_received.data(), n);
     last.add(x.attention_last.data(), y.attention_last.data(), n);
     queries.add_exact(x.attention_queries.data(), y.attention_queries.data(), n);
@@ -186,7 +203,7 @@ void compare_traces(const Pair& pair, int layer, int n_kv_heads, const Compariso
   evicted.layer = layer;
   evicted.dataset = "evicted_at";
   result.datasets.push_back(evicted);
-  // Of rows evicted alike. Margins are differences of scores: what decides nothing there is none here.
+  // Margins are differences of scores: what decides nothing above is no difference here.
   DatasetDifference by = margins.take(pair.name(), layer, "evicted_margin");
   if (by.largest_value > 0) by.tolerance += options.close_call / by.largest_value;
   result.datasets.push_back(by);
@@ -202,6 +219,14 @@ void note_absence(const Pair& pair, const char* dataset, bool in_a, RecordingDif
   std::string sentence = fmt::format("run {}: {} is only in {}", pair.name(), dataset, source);
   if (std::ranges::find(result.structure, sentence) == result.structure.end())
     result.structure.push_back(std::move(sentence));
+}
+
+// How many blocks, from the first on, are of the same tokens in both.
+std::int64_t n_same_blocks(const Pair& pair) {
+  const std::int64_t most = std::min(pair.info_a.blocks_done, pair.info_b.blocks_done);
+  std::int64_t n = 0;
+  while (n < most && recording::tokens_seen(pair.info_a, n) == recording::tokens_seen(pair.info_b, n)) ++n;
+  return n;
 }
 
 // What the layer recorded of its attention as a whole. A replayed run has none of its own.
@@ -226,7 +251,7 @@ void compare_statistics(const Pair& pair, int layer, const ComparisonOptions& op
     return matrix.leftCols(std::min<Eigen::Index>(matrix.cols(), n)).eval();
   };
   add("attention_entropy", columns(x.entropy, pair.n_tokens), columns(y.entropy, pair.n_tokens));
-  const std::int64_t n_blocks = std::min(pair.info_a.blocks_done, pair.info_b.blocks_done);
+  const std::int64_t n_blocks = n_same_blocks(pair);
   add("attention_sink", columns(x.sink, n_blocks), columns(y.sink, n_blocks));
   add("sink_logit", pair.a.sink_logits(pair.run_a, layer), pair.b.sink_logits(pair.run_b, layer));
   if (pair.n_tokens < n_prompt) return;  // the others are there once the prompt was read
@@ -243,7 +268,12 @@ void compare_routing(const Pair& pair, int layer, const ComparisonOptions& optio
                      RecordingDifference& result) {
   const recording::LayerRouting x = pair.a.routing(pair.run_a, layer), y = pair.b.routing(pair.run_b, layer);
   const Eigen::Index n = std::min(x.experts.rows(), y.experts.rows());
-  if (n == 0 || x.experts.cols() != y.experts.cols()) return;
+  if (n == 0) return;
+  if (x.experts.cols() != y.experts.cols()) {
+    result.structure.push_back(fmt::format("run {}, layer {}: {} experts of a token against {}", pair.name(),
+                                           layer, x.experts.cols(), y.experts.cols()));
+    return;
+  }
   Collector collector(options.tolerance);
   collector.add_exact(x.experts.data(), y.experts.data(), n * x.experts.cols());
   result.datasets.push_back(collector.take(pair.name(), layer, "expert"));
@@ -318,8 +348,14 @@ void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDi
   Collector floats(options.tolerance);
   floats.add(x.top_logits.data(), y.top_logits.data(), std::min(x.top_logits.size(), y.top_logits.size()));
   result.datasets.push_back(floats.take(pair.name(), -1, "top_logits"));
-  if (x.n_scored == 0 || y.n_scored == 0) return;
+  if (x.n_scored == 0 && y.n_scored == 0) return;
+  if (x.n_scored == 0 || y.n_scored == 0) return note_absence(pair, "logits", x.n_scored > 0, result);
   const RowMatrixF a = pair.a.logits(pair.run_a), b = pair.b.logits(pair.run_b);
+  if (a.cols() != b.cols()) {
+    result.structure.push_back(
+        fmt::format("run {}: logits of {} tokens against {}", pair.name(), a.cols(), b.cols()));
+    return;
+  }
   const Eigen::Index rows = std::min(a.rows(), b.rows());  // of the last prompt positions
   const RowMatrixF tail_a = a.bottomRows(rows), tail_b = b.bottomRows(rows);
   floats.add(tail_a.data(), tail_b.data(), tail_a.size());

@@ -55,7 +55,7 @@ std::string measures_csv(const recording::RecordingInfo& info, const std::vector
 
 struct ComparisonOptions {
   double tolerance = 1e-5;   // of floating-point values, as a share of the dataset's largest
-  double close_call = 2e-5;  // rows whose score lay so close to the cut, relative to it, may go either way
+  double close_call = 2e-5;  // rows evicted by so small a margin may go either way; margins differ by as much
 };
 
 // One dataset of one layer of one run, all heads together.
@@ -67,7 +67,7 @@ struct DatasetDifference {
   std::int64_t n_close_calls = 0;  // of evicted_at: rows that differ, but were close calls
   double largest_difference = 0;   // of floating-point values
   double largest_value = 0;
-  double tolerance = 0;  // as a share of largest_value, with `rounding`
+  double tolerance = 0;  // as a share of largest_value, with `rounding` and, of margins, close calls
   double rounding = 0;   // the same share: by how much rows may differ because they were stored rounded
 
   bool agrees() const { return n_different == 0 && largest_difference <= tolerance * largest_value; }
@@ -80,8 +80,9 @@ struct RecordingDifference {
   bool agrees() const;
 };
 
-// Compares two recordings of the same model and prompt: runs by name, layers by number, what both recorded.
-// Where one holds fewer tokens of a run (it was cut short), the tokens that both have are compared.
+// Compares two recordings of the same model and prompt: runs by name, layers by number; what only one
+// recorded is a difference, but for times. Where one holds fewer tokens of a run (it was cut short), the
+// tokens that both have are compared.
 //   progress: called after every layer with layers done and in all
 //   cancelled: checked before every layer; throws Cancelled once it is true
 //   throws UsageError where the shapes of the models or the prompts differ, so that nothing can be compared

@@ -59,12 +59,11 @@ std::string what_if_refusal(const RecordingInfo& info, const std::string& policy
                                           static_cast<std::uint64_t>(info.provenance.seed), info);
     if (!replay::cuts_heads_alone(*made)) return "it looks at several heads together; replay it instead";
     const auto needs = made->needs();
-    for (std::string refusal : {replay::query_refusal(info, needs, info.layers),
-                                replay::value_norm_refusal(info, made->slots(), info.layers)})
+    for (std::string refusal :
+         {replay::query_refusal(info, needs, info.layers), replay::window_refusal(info, needs),
+          replay::value_norm_refusal(info, made->slots(), info.layers)})
       if (!refusal.empty()) return refusal;
     if (needs.values && !info.values) return "it scores values, which were not recorded";
-    if (needs.window > 0 && needs.window != recording::kRecordedWindow && !info.attention)
-      return "it scores by attention weights, which were not recorded";
   } catch (const UsageError& error) {
     return error.what();
   } catch (const FileError& error) {

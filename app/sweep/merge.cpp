@@ -85,7 +85,18 @@ class ByteColumn {
 // Cells whose recordings are runs of one, in the study's order.
 class Joints {
  public:
+  //   throws FileError where the file is no whole recording, or none that goes with the others
   void add(const Cell& cell, const fs::path& file, const std::string& policy) {
+    const auto info = recording::open_recording(file.string())->info();
+    const auto known = places_.find(cell.joint);
+    if (known == places_.end())
+      first_ = {joints_.size(), info};
+    else if (first_.joint != known->second)
+      first_ = {known->second,
+                recording::open_recording(joints_[known->second].runs.front().file.string())->info()};
+    if (const std::string refusal = recording::joint_refusal(*info, *first_.info); !refusal.empty())
+      throw FileError(fmt::format("{}: {}, expected what goes with the other recordings of its prompt",
+                                  file.string(), refusal));
     const auto [place, is_new] = places_.try_emplace(cell.joint, joints_.size());
     if (is_new) joints_.emplace_back();
     Joint& joint = joints_[place->second];
@@ -93,7 +104,7 @@ class Joints {
     joint.runs.push_back({file, number == 1 ? policy : fmt::format("{}-{}", policy, number)});
   }
 
-  //   after_run: called with runs that are written or being written, and all of them
+  //   after_run: called now and then with runs that are written, and all of them
   void write(Group& root, const fs::path& folder, bool copy,
              const std::function<void(std::int64_t done, std::int64_t total)>& after_run) const {
     std::int64_t n_runs = 0, n_done = 0;
@@ -114,6 +125,12 @@ class Joints {
     std::vector<JointRun> runs;
     std::map<std::string, int> n_of_policy;
   };
+  // Of one joint, whose cells mostly follow each other: the first recording of each may be too much to keep.
+  struct First {
+    std::size_t joint = 0;
+    std::shared_ptr<const recording::RecordingInfo> info;
+  };
+  First first_;
   std::vector<Joint> joints_;
   std::unordered_map<std::string, std::size_t> places_;
 };
@@ -160,7 +177,7 @@ class Merging {
     DigestSet seen;
     CellReader cells(folder_, plan_);
     for (std::int64_t i = 0; const auto cell = cells.next(); ++i) {
-      if (options.progress && i % kCellsBetweenReports == 0) options.progress(i, plan_.n_cells, "merged");
+      if (options.progress && i % kCellsBetweenReports == 0) options.progress(i, plan_.n_cells, "cells");
       if (const Digest id = *Digest::parse(cell->id); seen.insert(id).second) add(*cell, id);
     }
   }
@@ -177,7 +194,7 @@ class Merging {
     if (figures.empty()) study.set_text("default", kCells);
     if (joints_.size() > 0) root.set_integer("keyscope_format", recording::kFormat);
     joints_.write(root, folder, options.copy, [&](std::int64_t done, std::int64_t total) {
-      if (options.progress) options.progress(done, total, "joined");
+      if (options.progress) options.progress(done, total, "recordings");
     });
     outcome_.n_recordings = joints_.size();
   }
@@ -201,16 +218,14 @@ class Merging {
     table.set("model", plan_.study.models[cell.model]);
     table.set("seed", static_cast<double>(plan_.study.seeds[cell.seed]));
     std::string error;
-    const auto found = found_of(cell, id, error);
+    const Json about = parse_ordered_json(cell.about);
+    const auto found = found_of(cell, id, about, error);
     table.set("state", std::string(state_of(id, found.has_value())));
     table.set("error", beginning(error));
-    const Json about = parse_ordered_json(cell.about);
     table.set_members(about);
     lines_.add(found ? found->result.lines : std::string_view());
     if (!found) return;
     for (const Measure& measure : found->measures) add(cell, about, measure);
-    if (!cell.joint.empty())
-      joints_.add(cell, folder_.recording(cell.id), run_name(about.value("policy", "run")));
   }
 
   void add(const Cell& cell, const Json& about, const Measure& measure) {
@@ -237,7 +252,7 @@ class Merging {
   }
 
   // What there is of a cell, if it can be used; else why not.
-  std::optional<Found> found_of(const Cell& cell, const Digest& id, std::string& error) {
+  std::optional<Found> found_of(const Cell& cell, const Digest& id, const Json& about, std::string& error) {
     if (!finished_.contains(id)) {
       if (failed_.contains(id)) error = reason_of(cell.id);
       return std::nullopt;
@@ -249,7 +264,8 @@ class Merging {
         throw FileError(fmt::format("{}: was made by keyscope {}, and the study was planned by {}", file,
                                     result.head.program_version, plan_.program_version));
       auto measures = read_measures_(plan_.study.jobs[cell.job], result.lines, file);
-      if (!cell.joint.empty()) recording::open_recording(folder_.recording(cell.id).string());
+      if (!cell.joint.empty())
+        joints_.add(cell, folder_.recording(cell.id), run_name(about.value("policy", "run")));
       return Found{std::move(result), std::move(measures)};
     } catch (const FileError& found) {
       error = fmt::format("{}; delete {}, and run the study once more", found.what(), file);

@@ -16,8 +16,8 @@ namespace keyscope::sweep {
 struct MergeOptions {
   bool copy = false;     // recordings, instead of referring to them
   bool replace = false;  // an existing file
-  // Called with cells that were looked at, or whose recordings were joined, as `what` says, and all of them;
-  // what it throws ends merging.
+  // Called with what was done, and all of it: cells that were looked at, then recordings that were joined, as
+  // `what` says. What it throws ends merging.
   std::function<void(std::int64_t done, std::int64_t total, std::string_view what)> progress;
 };
 

@@ -108,7 +108,7 @@ struct Result {
   std::string lines;
 };
 
-//   throws FileError where it is not there, or damaged, saying what to do
+//   throws FileError where it is not there, or damaged
 Result read_result(const SweepFolder& folder, const std::string& cell);
 
 // Why a cell failed.

@@ -3,11 +3,9 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rms_norm.h>
-#include <ATen/ops/silu.h>
 
 #include "capture/model/transformer.hpp"
 

@@ -19,7 +19,6 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "capture/recording/dataset_copy.hpp"
-#include "capture/recording/recording.hpp"
 #include "capture/recording/recording_layout.hpp"
 
 namespace keyscope::recording {
@@ -32,22 +31,6 @@ using hdf5::File;
 using hdf5::Group;
 
 using Info = std::shared_ptr<const RecordingInfo>;
-
-// What of a recording keeps its run from standing beside the first one's; empty: nothing.
-std::string difference(const RecordingInfo& info, const RecordingInfo& first) {
-  if (!info.complete) return "it was cut short";
-  if (info.runs.size() != 1) return fmt::format("it has {} runs; expected one", info.runs.size());
-  if (info.model.config != first.model.config ||
-      info.provenance.model_sha256 != first.provenance.model_sha256)
-    return "it is of another model";
-  if (info.prompt.id != first.prompt.id) return "it is of another prompt";
-  if (info.all_layers() != first.all_layers() || info.layers != first.layers) return "it has other layers";
-  if (info.heads != first.heads) return "it has rows of other heads";
-  if (info.keys != first.keys || info.queries != first.queries || info.values != first.values ||
-      info.value_norms != first.value_norms || info.attention != first.attention)
-    return "other rows were recorded";
-  return "";
-}
 
 // What every run was asked for: the first one's configuration with the policies of all.
 std::string joint_configuration(const std::vector<Info>& all) {
@@ -121,13 +104,33 @@ class Joining {
 
 }  // namespace
 
+std::string joint_refusal(const RecordingInfo& info, const RecordingInfo& first) {
+  if (!info.complete) return "it was cut short";
+  if (info.runs.size() != 1) return fmt::format("it has {} runs; expected one", info.runs.size());
+  if (info.model.config != first.model.config ||
+      info.provenance.model_sha256 != first.provenance.model_sha256)
+    return "it is of another model";
+  if (info.prompt.id != first.prompt.id) return "it is of another prompt";
+  if (info.all_layers() != first.all_layers() || info.layers != first.layers) return "it has other layers";
+  if (info.heads != first.heads) return "it has rows of other heads";
+  if (info.keys != first.keys || info.queries != first.queries || info.values != first.values ||
+      info.value_norms != first.value_norms || info.attention != first.attention)
+    return "other rows were recorded";
+  return "";
+}
+
 void write_joint_recording(Group& root, const fs::path& folder, const std::string& entry,
                            std::span<const JointRun> runs, JointStorage storage,
                            const std::function<void(std::int64_t n_runs)>& progress) {
+  std::int64_t n_written = 0;
+  const auto report = [&] {
+    if (progress) progress(n_written);
+  };
   std::vector<Info> all;
   for (const JointRun& run : runs) {
+    report();
     all.push_back(open_recording(run.file.string())->info());
-    if (const std::string found = difference(*all.back(), *all.front()); !found.empty())
+    if (const std::string found = joint_refusal(*all.back(), *all.front()); !found.empty())
       throw FileError(fmt::format("{}: {}, and cannot stand in one recording with {}", run.file.string(),
                                   found, runs.front().file.string()));
   }
@@ -136,9 +139,6 @@ void write_joint_recording(Group& root, const fs::path& folder, const std::strin
     const File file = File::open(runs[i].file);
     const Group from = file.root().open_group("entry"), from_runs = from.open_group("runs");
     const std::string name = full_path(runs[i].file).lexically_proximate(full_path(folder)).string();
-    const auto report = [&] {
-      if (progress) progress(static_cast<std::int64_t>(i + 1));
-    };
     Joining joining(name, storage, report);
     if (i == 0) {
       for (const char* part : {"provenance", "model", "tokens"}) {
@@ -156,6 +156,7 @@ void write_joint_recording(Group& root, const fs::path& folder, const std::strin
     copy.set_integer("index", static_cast<std::int64_t>(i));
     copy_attributes(source, copy);
     joining.take_members(source, copy);
+    ++n_written;
     report();
   }
 }

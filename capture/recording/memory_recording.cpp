@@ -89,12 +89,12 @@ void add_statistics(AttentionStatistics& statistics, const LayerBlock& from, int
         view_rows(from.entropy.data(), statistics.entropy.rows(), n_new);
   if (!from.held_bytes.empty()) statistics.held_bytes = from.held_bytes;
   if (!from.packed_bytes.empty()) statistics.packed_bytes = from.packed_bytes;
+  if (!from.gini.empty()) statistics.gini = from.gini;
+  if (!from.top_share.empty()) statistics.top_share = from.top_share;
   if (from.attention_window.empty()) return;
   const Eigen::Index n_kv_heads = statistics.window.rows();
   const auto n_prompt = static_cast<Eigen::Index>(from.attention_window.size()) / n_kv_heads;
   statistics.window.leftCols(n_prompt) = view_rows(from.attention_window.data(), n_kv_heads, n_prompt);
-  statistics.gini = from.gini;
-  statistics.top_share = from.top_share;
 }
 
 LiveLayer::LiveLayer(const RecordPlan& plan, const RunPlan& run, int layer)
@@ -230,6 +230,7 @@ void LiveRecording::begin(std::shared_ptr<const RecordPlan> plan) {
   info_.values = plan_->values;
   info_.value_norms = plan_->value_norms;
   info_.attention = plan_->attention;
+  info_.window_sums = true;
   runs_.clear();
   for (const RunPlan& run : plan_->runs) {
     info_.runs.emplace_back().plan = run;

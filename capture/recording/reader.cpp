@@ -108,6 +108,9 @@ void find_contents(RecordingInfo& info, const Group& run) {
     return run.open_group(layer_group_name(with_keys)).has("value_norms");
   });
   info.attention = layer.has("attention");
+  info.window_sums = std::ranges::all_of(info.layers, [&](int with_keys) {
+    return run.open_group(layer_group_name(with_keys)).has("attention_window");
+  });
 }
 
 // The runs' names in the order in which they were recorded; where a file does not say, `none` first.

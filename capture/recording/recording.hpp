@@ -53,6 +53,7 @@ struct RecordingInfo {
   bool values = false;
   bool value_norms = false;  // of all heads, in layers that have keys of their own
   bool attention = false;
+  bool window_sums = false;  // in all layers with keys: see AttentionStatistics::window
   std::vector<RunInfo> runs;
 
   std::int64_t n_prompt() const { return prompt.size(); }

@@ -89,10 +89,12 @@ struct ModelInfo {
 struct TokenText {
   std::vector<std::int32_t> id;
   std::string text;
-  std::vector<std::int64_t> offset;  // id.size() + 1 entries (or empty when there are no ids)
+  std::vector<std::int64_t> offset;  // id.size() + 1 entries, or none: no texts are known
 
   std::int64_t size() const { return static_cast<std::int64_t>(id.size()); }
-  std::string token(std::int64_t i) const { return text.substr(offset[i], offset[i + 1] - offset[i]); }
+  std::string token(std::int64_t i) const {
+    return offset.empty() ? "" : text.substr(offset[i], offset[i + 1] - offset[i]);
+  }
 };
 
 // One policy's run over the prompt, as planned before its first block.

@@ -212,7 +212,7 @@ void RunReader::check_layer(int layer, const Group& group) const {
       open_dataset(group, name, {ElementType::kInt64}, {n_kv_heads});
   if (group.has("attention_entropy"))
     open_dataset(group, "attention_entropy", {ElementType::kFloat32}, {n_heads, size(info_.n_prompt())});
-  if (group.has("attention_window"))
+  if (group.has("attention_window") || (info_.window_sums && !run_.plan.replayed))
     open_dataset(group, "attention_window", {ElementType::kFloat32}, {n_kv_heads, n_tokens}, rows);
   for (const char* name : {"attention_gini", "attention_top_share"})
     if (group.has(name)) open_dataset(group, name, {ElementType::kFloat64}, {n_heads});

@@ -357,6 +357,17 @@ std::string value_norm_refusal(const RecordingInfo& info, const analysis::Slots&
   return lender_refusal(info, layers, "values");
 }
 
+std::string window_refusal(const RecordingInfo& info, const PolicyNeeds& needs) {
+  const bool summed = needs.window == recording::kRecordedWindow;
+  if (needs.window == 0 || info.attention || (summed && info.window_sums)) return "";
+  return fmt::format(
+      "it scores by the attention of the last {} queries, and attention weights were not recorded ({}); "
+      "capture with --record keys,queries,attention",
+      needs.window,
+      summed ? "nor their sums, which captures always record"
+             : fmt::format("their sums over the last {} always are", recording::kRecordedWindow));
+}
+
 std::string query_refusal(const RecordingInfo& info, const PolicyNeeds& needs, std::span<const int> layers) {
   if (!needs.queries() && !needs.rotation) return "";
   if (needs.queries() && !info.queries)

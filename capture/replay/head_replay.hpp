@@ -43,6 +43,9 @@ std::string oracle_statistic(const analysis::PolicyNeeds& needs);
 std::string query_refusal(const recording::RecordingInfo& info, const analysis::PolicyNeeds& needs,
                           std::span<const int> layers);
 
+// Likewise why the attention of the prompt's last queries cannot be looked at as a policy wants.
+std::string window_refusal(const recording::RecordingInfo& info, const analysis::PolicyNeeds& needs);
+
 // Likewise why values of these layers cannot weigh as a policy wants.
 std::string value_norm_refusal(const recording::RecordingInfo& info, const analysis::Slots& slots,
                                std::span<const int> layers);

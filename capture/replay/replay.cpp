@@ -194,27 +194,8 @@ std::vector<int> choose_layers(const RecordingInfo& info, std::vector<int> wante
   return wanted;
 }
 
-// The attention of the last queries: their sums, which captures always record, or the weights.
-void check_window(const ReplayPlan& plan, const recording::Recording& source, const RecordingInfo& info,
-                  std::int64_t window, const std::string& policy) {
-  if (window == 0 || info.attention) return;
-  const bool recorded = window == recording::kRecordedWindow;
-  if (recorded && std::ranges::all_of(plan.layers, [&](int layer) {
-        return source.statistics(plan.source_run, layer).window.size() > 0;
-      }))
-    return;
-  throw FileError(fmt::format(
-      "{}: policy {} scores by the attention of the last {} queries, and attention weights were not recorded "
-      "({}); capture with --record keys,queries,attention",
-      info.source, policy, window,
-      recorded ? "nor their sums, which captures always record"
-               : fmt::format("their sums over the last {} always are", recording::kRecordedWindow)));
-}
-
-void check_contents(const ReplayPlan& plan, const recording::Recording& source,
-                    const analysis::Policy& scorer, const std::string& policy) {
-  const auto about = source.info();
-  const RecordingInfo& info = *about;
+void check_contents(const ReplayPlan& plan, const RecordingInfo& info, const analysis::Policy& scorer,
+                    const std::string& policy) {
   const analysis::PolicyNeeds needs = scorer.needs();
   if (!info.keys)
     throw FileError(info.source +
@@ -229,9 +210,8 @@ void check_contents(const ReplayPlan& plan, const recording::Recording& source,
         fmt::format("{}: policy {} scores values, and none were recorded; capture with --record "
                     "keys,queries,values",
                     info.source, policy));
-  check_window(plan, source, info, needs.window, policy);
-  for (const std::string& refusal :
-       {query_refusal(info, needs, plan.layers), value_norm_refusal(info, scorer.slots(), plan.layers)})
+  for (const std::string& refusal : {query_refusal(info, needs, plan.layers), window_refusal(info, needs),
+                                     value_norm_refusal(info, scorer.slots(), plan.layers)})
     if (!refusal.empty()) throw FileError(fmt::format("{}: policy {}: {}", info.source, policy, refusal));
 }
 
@@ -279,15 +259,13 @@ std::vector<std::int64_t> head_budgets(const RecordingInfo& info, const analysis
   return budgets;
 }
 
-void plan_runs(ReplayPlan& plan, const recording::Recording& source, const ReplayOptions& options) {
-  const auto about = source.info();
-  const RecordingInfo& info = *about;
+void plan_runs(ReplayPlan& plan, const RecordingInfo& info, const ReplayOptions& options) {
   std::vector<recording::RunPlan> named{info.runs[plan.source_run].plan};
   for (const analysis::PolicySpec& spec : options.policies) {
     if (spec.name == "none") continue;
     const auto policy = capture::policy_for(spec, options.seed, info);
     const auto needs = policy->needs();
-    check_contents(plan, source, *policy, spec.name);
+    check_contents(plan, info, *policy, spec.name);
     plan.scores_queries |= needs.queries();
     check_slots(spec, *policy, options.budget.rows_for(info.n_prompt()));
     auto parameters = analysis::with_defaults(spec, options.seed).options;
@@ -408,7 +386,7 @@ ReplayPlan plan_replay(const Source& source, const ReplayOptions& options) {
   plan.layers = choose_layers(*info, options.layers);
   if (options.layers.empty()) plan.keyless_layers = info->keyless_layers;
   plan.exact_layer = exact_layer(*info);
-  plan_runs(plan, *source.recording, options);
+  plan_runs(plan, *info, options);
   measure_source(plan, source, *info);
   plan.provenance = provenance(plan, *info, options);
   return plan;

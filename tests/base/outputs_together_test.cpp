@@ -192,7 +192,7 @@ TEST_F(Outputs, WithinOthersMayBeLeftToThem) {
   const auto leave = [&](const char* name) {
     OutputsTogether inner;
     write_file(file(name), name, false);
-    inner.hand_over();
+    inner.leave_to_outer();
   };
   leave("a");
   EXPECT_EQ(read_file(outer.part_of(file("a"))), "a");
@@ -207,7 +207,7 @@ TEST_F(Outputs, WithinOthersMayBeLeftToThem) {
 TEST_F(Outputs, LeftToNoOthersGetTheirNames) {
   OutputsTogether outputs;
   write_file(file("a"), "a", false);
-  outputs.hand_over();
+  outputs.leave_to_outer();
   EXPECT_EQ(read_file(file("a")), "a");
 }
 

@@ -9,7 +9,7 @@ import handmade
 import keyscope
 import numpy as np
 import pytest
-from keyscope.attention import Rules, find_rules, find_window
+from keyscope.attention import Rules, _configured_rules, find_rules, find_window
 
 # What each tiny model is there for, and its rules in the first layer.
 FAMILIES = {
@@ -22,6 +22,13 @@ FAMILIES = {
     "ministral3": Rules(scale=8**-0.5, softcap=0.0, window=0),
     "phi3_longrope": Rules(scale=8**-0.5, softcap=0.0, window=0),
 }
+
+
+def test_only_gemma_2_caps_its_scores():
+    capped = {"query_pre_attn_scalar": 16, "attn_logit_softcapping": 50.0}
+    assert _configured_rules({"model_type": "gemma2"} | capped, 8)[0] == (0.25, 50.0)
+    assert _configured_rules({"text_config": {"model_type": "gemma3_text"} | capped}, 8)[0] == (0.25, 0.0)
+    assert _configured_rules({"model_type": "llama"}, 16) == [(0.25, 0.0), (1.0, 0.0)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

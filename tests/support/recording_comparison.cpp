@@ -88,6 +88,7 @@ void expect_same_info(const RecordingInfo& expected, const RecordingInfo& found,
   EXPECT_EQ(expected.queries, found.queries);
   EXPECT_EQ(expected.values, found.values);
   EXPECT_EQ(expected.value_norms, found.value_norms);
+  EXPECT_EQ(expected.window_sums, found.window_sums);
   EXPECT_EQ(expected.attention, found.attention);
   ASSERT_EQ(expected.runs.size(), found.runs.size());
   for (std::size_t i = 0; i < expected.runs.size(); ++i)

@@ -260,4 +260,6 @@ def _configured_rules(config: Mapping[str, Any], head_dim: int) -> list[tuple[fl
         everywhere, factor = scaling.get("mscale_all_dim") or 0, scaling.get("factor") or 1
         by = 0.1 * everywhere * math.log(factor) + 1 if everywhere and factor > 1 else 1.0
         scales.insert(0, by * by / math.sqrt(width or head_dim))
-    return [(scale, softcap) for scale in scales]
+    # Later Gemmas' configurations may have a cap, which their models never look at.
+    caps = [softcap, 0.0] if softcap and str(said.get("model_type", "")).startswith("gemma2") else [0.0, softcap]
+    return [(scale, cap) for cap in dict.fromkeys(caps) for scale in scales]

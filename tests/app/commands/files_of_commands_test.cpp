@@ -157,6 +157,19 @@ TEST_F(Files, OutputsOfOneCommandAreAllThereOrNone) {
 }
 
 // With --force the second would replace the first without a word.
+TEST_F(Files, ADemoWhoseFiguresCannotBeWrittenLeavesTheOlderOne) {
+  fs::create_directories(file("demo/ablation.png"));
+  write(file("demo/demo.h5"), "older");
+  write(file("demo/attention.png"), "older");
+  const CliResult result = run_cli({"demo", "--no-window", "--quiet", "--out", file("demo")});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, ::testing::AllOf(HasSubstr("ablation.png: is a folder"),
+                                           HasSubstr("the recording is in " + file("demo/demo.h5.part"))));
+  EXPECT_EQ(read_file(file("demo/demo.h5")), "older");
+  EXPECT_EQ(read_file(file("demo/attention.png")), "older");
+  EXPECT_EQ(run_cli({"inspect", file("demo/demo.h5.part")}).status, 0);
+}
+
 TEST_F(Files, NoOutputReplacesAnother) {
   const std::string recording = record("a.h5"), prompts = file("prompts.jsonl");
   write(prompts, "{\"prompt\": \"Once upon a time\"}\n");

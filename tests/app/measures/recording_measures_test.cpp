@@ -216,6 +216,16 @@ TEST(CompareRecordings, SeesOtherMargins) {
   EXPECT_FALSE(entry(compare(a, b), "evicted_margin").agrees());
   margin = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(entry(compare(a, b), "evicted_margin").n_different, 1);
+  // Once a close call has gone the other way, margins are measured from another row.
+  margin = 0.02F;
+  for (auto* trace : {&a.heads[1][0].trace, &b.heads[1][0].trace}) trace->evicted_at[5] = 3;
+  b.heads[1][0].trace.evicted_at[7] = 2;
+  b.heads[1][0].trace.evicted_margin[7] = 1e-6F;
+  a.heads[1][0].trace.evicted_at[7] = -1;
+  EXPECT_EQ(entry(compare(a, b), "evicted_at").n_close_calls, 1);
+  EXPECT_TRUE(entry(compare(a, b), "evicted_margin").agrees());
+  b.heads[1][0].trace.evicted_at[7] = 4;
+  EXPECT_FALSE(entry(compare(a, b), "evicted_margin").agrees());
 }
 
 TEST(CompareRecordings, SeesOtherStatisticsOfAttention) {
@@ -243,6 +253,24 @@ TEST(CompareRecordings, SeesOtherStatisticsOfAttention) {
   DrawnRecording without = a;
   without.about_attention.entropy.resize(0, 0);
   EXPECT_THAT(compare(a, without).structure, Contains(HasSubstr("attention_entropy is only in")));
+  // What sinks took of other blocks is something else.
+  DrawnRecording coarse = a;
+  coarse.about_attention.sink = RowMatrixD::Random(4, 3);
+  for (recording::RunInfo& run : coarse.about.runs) {
+    run.block_start = {0, 16, 32, 40, 41, 42};
+    run.blocks_done = 6;
+  }
+  const auto sinks = compare(a, coarse).datasets;
+  EXPECT_EQ(std::ranges::count(sinks, "attention_sink", &DatasetDifference::dataset), 0);
+}
+
+TEST(CompareRecordings, SeesLogitsOfOneOnlyOrOfAnotherVocabulary) {
+  const DrawnRecording a;
+  DrawnRecording b;
+  b.all_logits[1] = b.all_logits[1].leftCols(3).eval();
+  EXPECT_THAT(compare(a, b).structure, Contains(HasSubstr("logits of 30 tokens against 3")));
+  for (recording::RunInfo& run : b.about.runs) run.n_scored = 0;
+  EXPECT_THAT(compare(a, b).structure, Contains(HasSubstr("run keydiff: logits is only in")));
 }
 
 TEST(CompareRecordings, SeesOtherTextsAndPlans) {

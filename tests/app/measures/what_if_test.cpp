@@ -70,8 +70,10 @@ TEST_F(WhatIfTest, SaysWhyItCannotBeAsked) {
   recording::RecordingInfo info = *base_->info();
   EXPECT_THAT(what_if_refusal(info, "keydif"), HasSubstr("keydif"));
   info.attention = false;
-  EXPECT_THAT(what_if_refusal(info, "snapkv:window=7"),
-              HasSubstr("attention weights, which were not recorded"));
+  EXPECT_THAT(what_if_refusal(info, "snapkv:window=7"), HasSubstr("attention weights were not recorded"));
+  EXPECT_THAT(what_if_refusal(info, "snapkv"), IsEmpty());
+  info.window_sums = false;
+  EXPECT_THAT(what_if_refusal(info, "snapkv"), HasSubstr("nor their sums"));
   EXPECT_THAT(what_if_refusal(info, "keydiff"), IsEmpty());
   info.values = false;
   EXPECT_THAT(what_if_refusal(info, "cur"), HasSubstr("values, which were not recorded"));

@@ -24,8 +24,10 @@
 #include "base/errors.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "capture/recording/recording.hpp"
 #include "tests/app/sweep/planned_cells.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/synthetic_capture.hpp"
 
 namespace keyscope::sweep {
 namespace {
@@ -148,25 +150,30 @@ TEST_F(Merge, NamesResultsThatCannotBeUsedAndTakesTheRest) {
   EXPECT_TRUE(std::filesystem::exists(half)) << "nothing is deleted unasked";
 }
 
-// Lines that are not the command's, and recordings that are not there or cut off.
+// Lines that are not the command's, and recordings that are not there, cut off, or no cell's.
 TEST_F(Merge, NamesResultsWhoseContentsCannotBeUsedAndTakesTheRest) {
-  for (const std::size_t i : {0, 1}) cells_[i].joint = "prompt";
+  for (const std::size_t i : {0, 1, 2}) cells_[i].joint = "prompt";
   write_plan(folder_, plan_, cells_);
   finish_all();
   std::ofstream(folder_.recording(cells_[1].id), std::ios::binary) << "\211HDF\r\n\032\n and no more";
+  const auto writer = recording::make_recording_writer(folder_.recording(cells_[2].id), false);
+  recording::SyntheticCapture().send(*writer);
+  writer->end(true);
   const auto read = [](const StudyJob&, const std::string& lines, const std::string& where) {
     if (lines.find(":3}") != std::string::npos) throw FileError(where + ": score is 3");
     return std::vector<Measure>{};
   };
   const MergeOutcome outcome = merge(folder_, plan_, read, scratch_.file("study.h5"), {});
-  EXPECT_EQ(outcome.n_done, std::ssize(cells_) - 3);
+  EXPECT_EQ(outcome.n_done, std::ssize(cells_) - 4);
   EXPECT_EQ(outcome.n_recordings, 0);
   const auto result = [&](std::size_t i) { return folder_.result(cells_[i].id).string(); };
   const auto advice = [&](std::size_t i) { return HasSubstr("delete " + result(i)); };
-  EXPECT_THAT(outcome.damages,
-              ElementsAre(AllOf(HasSubstr(folder_.recording(cells_[0].id).string() + ": "), advice(0)),
-                          AllOf(HasSubstr(folder_.recording(cells_[1].id).string() + ": "), advice(1)),
-                          AllOf(HasSubstr(result(3) + ": score is 3"), advice(3))));
+  EXPECT_THAT(
+      outcome.damages,
+      ElementsAre(AllOf(HasSubstr(folder_.recording(cells_[0].id).string() + ": "), advice(0)),
+                  AllOf(HasSubstr(folder_.recording(cells_[1].id).string() + ": "), advice(1)),
+                  AllOf(HasSubstr(folder_.recording(cells_[2].id).string() + ": it has 2 runs"), advice(2)),
+                  AllOf(HasSubstr(result(3) + ": score is 3"), advice(3))));
 }
 
 TEST_F(Merge, DoesNotMixTheTasksOfAReport) {
