@@ -59,7 +59,10 @@ std::vector<std::filesystem::path> write_demo_figures(const recording::Recording
   page.replace = true;
   const measures::MeasuredHeads heads(recording);
   std::vector<std::filesystem::path> files;
+  std::atomic<bool> cancelled = false;
+  OnInterrupt on_interrupt([&] { cancelled = true; });
   for (const auto name : figures::figure_names()) {
+    if (cancelled) throw Cancelled("interrupted");
     if (!figures::is_recorded(*info, name)) continue;
     figures::FigureRequest request;
     request.name = name;
