@@ -309,9 +309,8 @@ void note_plans(const Pair& pair, RecordingDifference& result) {
         format.quantises() ? fmt::format(" by {}", analysis::cache_scales_name(format.scales)) : "");
   };
   note(x.cache_format == y.cache_format, cache(x), cache(y));
-  const auto word = [](bool is, const char* yes, const char* no) { return std::string(is ? yes : no); };
   const auto flag = [&](bool a, bool b, const char* yes, const char* no) {
-    note(a == b, word(a, yes, no), word(b, yes, no));
+    note(a == b, a ? yes : no, b ? yes : no);
   };
   flag(x.replayed, y.replayed, "replayed", "captured");
   flag(x.oracle, y.oracle, "scored after the whole prompt", "scored block by block");

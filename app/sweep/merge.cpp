@@ -39,7 +39,6 @@ using recording::hdf5::Group;
 constexpr std::size_t kMostDamages = 20;      // that are named
 constexpr std::size_t kMostErrorBytes = 400;  // of a failure, in the table
 constexpr hsize_t kBytesAtOnce = 1 << 20;
-constexpr std::int64_t kCellsBetweenReports = 16;
 
 // Bytes that come in pieces, into a dataset that grows by large ones.
 class ByteColumn {
@@ -177,7 +176,7 @@ class Merging {
     DigestSet seen;
     CellReader cells(folder_, plan_);
     for (std::int64_t i = 0; const auto cell = cells.next(); ++i) {
-      if (options.progress && i % kCellsBetweenReports == 0) options.progress(i, plan_.n_cells, "cells");
+      if (options.progress) options.progress(i, plan_.n_cells, "cells");
       if (const Digest id = *Digest::parse(cell->id); seen.insert(id).second) add(*cell, id);
     }
   }

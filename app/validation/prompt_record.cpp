@@ -157,7 +157,7 @@ PromptRecord parse_prompt_record(std::string_view text, const std::string& where
     for (const auto& bounds : json.at("bounds")) record.bounds.push_back(read_bounds(bounds));
     return record;
   } catch (const std::exception& error) {
-    throw FileError(fmt::format("{}: damaged: {}; remove it, and it is measured again", where, error.what()));
+    throw FileError(fmt::format("{}: damaged: {}", where, error.what()));
   }
 }
 

@@ -74,7 +74,6 @@ DrawnRecording::DrawnRecording() {
   about.model = {
       .config = "{}", .name = "fake", .n_layers = 4, .n_heads = 4, .n_kv_heads = 2, .head_dim = kHeadDim};
   about.prompt.id.resize(kPrompt);
-  about.prompt.offset.resize(kPrompt + 1);
   about.layers = {3};
   about.keys = about.queries = about.values = true;
   for (const char* policy : {"none", "keydiff"}) about.runs.push_back(make_run(policy));

@@ -231,7 +231,9 @@ TEST_F(ResultFolderTest, ADamagedPromptIsNamed) {
     folder.find(record_.key);
     FAIL();
   } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr(file.string()), HasSubstr("remove it")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr(file.string()),
+                      HasSubstr("hexadecimal digits; remove the file, and the prompt is measured again")));
   }
 }
 
