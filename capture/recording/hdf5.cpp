@@ -419,6 +419,17 @@ std::unique_ptr<Descriptor> File::keep_lock() const {
   return lock;
 }
 
+namespace {
+
+// Of a file that may be read: what fails is its contents.
+Handle open_to_read(const std::string& path, hid_t access) try {
+  return own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose, path, "open as HDF5");
+} catch (const FileError& error) {
+  throw FileError(fmt::format("{}; {}", error.what(), kAsWritten));
+}
+
+}  // namespace
+
 File File::open(const std::filesystem::path& path, bool follow) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
@@ -428,6 +439,7 @@ File File::open(const std::filesystem::path& path, bool follow) {
                                 std::filesystem::is_directory(status) ? "a folder" : "no regular file"));
   const auto bytes = std::filesystem::file_size(path, error);
   if (error) throw FileError(fmt::format("{}: cannot open: {}", path.string(), error.message()));
+  if (const Descriptor readable(path, O_RDONLY); readable.id() < 0) fail_to("open", path.string(), errno);
   require_sound(path);
   const Lock lock;
   if (H5Fis_hdf5(path.c_str()) == 0)
@@ -437,8 +449,7 @@ File File::open(const std::filesystem::path& path, bool follow) {
                         : path.string() + ": is no HDF5 file (or has lost its beginning)");
   const Handle access = file_properties(path.string());
   use_input_driver(access.id(), path.string());
-  File file{own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, path.string(), "open as HDF5"),
-            path.string(), bytes};
+  File file{open_to_read(path.string(), access.id()), path.string(), bytes};
   if (follow) file.sources_ = std::make_shared<Sources>(folder_of(path));
   return file;
 }

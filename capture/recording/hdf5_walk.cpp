@@ -281,9 +281,8 @@ bool walk_apart(const std::string& file, const std::string& part) {
   while (wait4(child, &status, 0, &used) < 0)
     if (errno != EINTR) break;  // where children that end are ignored, the footprint alone tells
   if (footprint->end == Footprint::End::kSound) return footprint->all;
-  throw FileError(fmt::format(
-      "{}: damaged at {}: {}; expected a file as it was written, so copy it anew, or make it again", file,
-      footprint->place.data(), what_happened(status, used, footprint->end)));
+  throw FileError(fmt::format("{}: damaged at {}: {}; {}", file, footprint->place.data(),
+                              what_happened(status, used, footprint->end), kAsWritten));
 }
 
 constexpr const char* kAllParts = "/";  // no part is called so

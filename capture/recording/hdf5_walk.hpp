@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace keyscope::recording::hdf5 {
 
@@ -16,6 +17,10 @@ namespace keyscope::recording::hdf5 {
 void require_sound(const std::filesystem::path& file, const std::string& part = "");
 
 inline constexpr int kMostParts = 8;
+
+// What is expected in place of a damaged file, and what to do.
+inline constexpr std::string_view kAsWritten =
+    "expected a file as it was written, so copy it anew, or make it again";
 
 // Whether files are walked; a fuzzer, which wants to see the crash itself, does without.
 void walk_files(bool walk);

@@ -425,9 +425,11 @@ TEST_F(DamagedFile, OtherFilesAreNoRecordings) {
 
 TEST_F(DamagedFile, TruncatedAnywhereItIsRefused) {
   const auto size = std::filesystem::file_size(path_);
-  for (int i = 0; i < 50; ++i) {
-    std::filesystem::resize_file(path_, size * static_cast<std::uintmax_t>(49 - i) / 50);
-    EXPECT_NE(message(), "") << i;
+  for (int i = 49; i >= 0; --i) {
+    std::filesystem::resize_file(path_, size * static_cast<std::uintmax_t>(i) / 50);
+    EXPECT_THAT(message(), testing::AllOf(testing::StartsWith(path_),
+                                          testing::HasSubstr(i == 0 ? "is no HDF5 file" : "so copy it anew")))
+        << i;
   }
 }
 
