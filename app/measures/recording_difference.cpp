@@ -4,6 +4,8 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 
 #include "app/measures/recording_measures.hpp"
 #include "base/errors.hpp"
+#include "base/text.hpp"
 
 namespace keyscope::measures {
 namespace {
@@ -213,13 +216,19 @@ void compare_traces(const Pair& pair, int layer, int n_kv_heads, const Compariso
   result.datasets.push_back(last.take(pair.name(), layer, "attention_last"));
 }
 
-// A part that only one of the two has, said once, however many layers it is of.
-void note_absence(const Pair& pair, const char* dataset, bool in_a, RecordingDifference& result) {
-  const std::string source = (in_a ? pair.a : pair.b).info()->source;
-  std::string sentence = fmt::format("run {}: {} is only in {}", pair.name(), dataset, source);
-  if (std::ranges::find(result.structure, sentence) == result.structure.end())
-    result.structure.push_back(std::move(sentence));
+// A part that only one of the two has.
+//   layers: of which that is so, where it is not so of all
+void note_absence(const Pair& pair, std::string_view dataset, bool in_a, const std::vector<int>& layers,
+                  RecordingDifference& result) {
+  const std::string of_layers = layers.empty()       ? ""
+                                : layers.size() == 1 ? fmt::format(", layer {}", layers.front())
+                                                     : ", layers " + shown_list(layers);
+  result.structure.push_back(fmt::format("run {}{}: {} is only in {}", pair.name(), of_layers, dataset,
+                                         (in_a ? pair.a : pair.b).info()->source));
 }
+
+// Of datasets that only one of the two has in some layer, whether the first is that one, and the layers.
+using Absences = std::map<std::pair<std::string_view, bool>, std::vector<int>>;
 
 // How many blocks, from the first on, are of the same tokens in both.
 std::int64_t n_same_blocks(const Pair& pair) {
@@ -230,14 +239,14 @@ std::int64_t n_same_blocks(const Pair& pair) {
 }
 
 // What the layer recorded of its attention as a whole. A replayed run has none of its own.
-void compare_statistics(const Pair& pair, int layer, const ComparisonOptions& options,
+void compare_statistics(const Pair& pair, int layer, const ComparisonOptions& options, Absences& absences,
                         RecordingDifference& result) {
   if (pair.info_a.plan.replayed || pair.info_b.plan.replayed) return;
   const recording::AttentionStatistics x = pair.a.statistics(pair.run_a, layer),
                                        y = pair.b.statistics(pair.run_b, layer);
   const auto add = [&](const char* dataset, const auto& a, const auto& b) {
     if (a.size() == 0 && b.size() == 0) return;
-    if (a.size() == 0 || b.size() == 0) return note_absence(pair, dataset, a.size() > 0, result);
+    if (a.size() == 0 || b.size() == 0) return absences[{dataset, a.size() > 0}].push_back(layer);
     Collector collector(options.tolerance);
     const auto n = static_cast<std::size_t>(std::min(a.size(), b.size()));
     if constexpr (std::is_same_v<std::decay_t<decltype(*a.data())>, std::int64_t>)
@@ -348,7 +357,7 @@ void compare_run(const Pair& pair, const ComparisonOptions& options, RecordingDi
   floats.add(x.top_logits.data(), y.top_logits.data(), std::min(x.top_logits.size(), y.top_logits.size()));
   result.datasets.push_back(floats.take(pair.name(), -1, "top_logits"));
   if (x.n_scored == 0 && y.n_scored == 0) return;
-  if (x.n_scored == 0 || y.n_scored == 0) return note_absence(pair, "logits", x.n_scored > 0, result);
+  if (x.n_scored == 0 || y.n_scored == 0) return note_absence(pair, "logits", x.n_scored > 0, {}, result);
   const RowMatrixF a = pair.a.logits(pair.run_a), b = pair.b.logits(pair.run_b);
   if (a.cols() != b.cols()) {
     result.structure.push_back(
@@ -444,13 +453,17 @@ RecordingDifference compare_recordings(const Recording& a, const Recording& b,
       result.structure.push_back(
           fmt::format("run {}: {} tokens against {}", pair.name(), run_a.n_tokens, run_b.n_tokens));
     compare_run(pair, options, result);
+    Absences absences;
     for (const int layer : layers) {
       if (cancelled) throw Cancelled("interrupted; nothing was changed");
       compare_rows(pair, layer, *info_a, *info_b, options, result);
       compare_traces(pair, layer, info_a->model.heads(layer).n_kv_heads, options, result);
-      compare_statistics(pair, layer, options, result);
+      compare_statistics(pair, layer, options, absences, result);
       progress(++done, total);
     }
+    for (const auto& [absent, of_layers] : absences)
+      note_absence(pair, absent.first, absent.second,
+                   of_layers.size() == layers.size() ? std::vector<int>() : of_layers, result);
     for (const int layer : info_a->expert_layers)
       if (std::ranges::binary_search(info_b->expert_layers, layer))
         compare_routing(pair, layer, options, result);
