@@ -163,7 +163,7 @@ std::vector<Run> runs() {
         "tiny_qwen3_moe",      "tiny_qwen2_moe",     "tiny_gpt_oss",       "tiny_qwen3_next",
         "tiny_qwen35",         "tiny_qwen35_moe",    "tiny_deepseek2",     "tiny_deepseek3",
         "tiny_moonlight",      "tiny_gpt_oss_mxfp4", "tiny_learned_sinks", "tiny_gated",
-        "tiny_gemma4",         "tiny_gemma4_moe"})
+        "tiny_gemma4",         "tiny_gemma4_moe",    "tiny_qwen3_next_gelu"})
     for (const std::int64_t block_size : {1, 16, 128})
       for (const Arithmetic arithmetic : kArithmetics) runs.push_back({model, block_size, arithmetic});
   return runs;

@@ -129,7 +129,8 @@ TEST_P(WatchedRowsOf, AreLostWhenAndByWhatARecordingSays) {
                                           "keydiff:granularity=page:4",
                                           "keydiff:granularity=model",
                                           "keydiff:split=cake",
-                                          "expected"};
+                                          "expected",
+                                          "dropkv:window=1"};
   std::vector<CompletionRequest> requests;
   for (const std::string& policy : policies)
     for (const auto& watched : {every, some}) requests.push_back(request(ids, policy, watched));
