@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cerrno>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 #include <unicode/uchar.h>
@@ -105,14 +108,33 @@ Value wordcount(Heap& heap, const Value& value, const Arguments& arguments) {
 
 // --- filters of numbers
 
-// What Python's int(…) and float(…) read: a number between white space, digits parted by single "_".
+// A text as Python's int(…) and float(…) read it: without the white space around it, digits of any script as
+// those of ASCII, and without the single "_" that parts digits. Empty: it is no number.
+std::string number_text(Heap& heap, const Value& value) {
+  const Value stripped = call_text_method(heap, value, "strip");
+  std::string plain, text;
+  for (std::size_t at = 0; at < stripped.text().size();) {
+    const char32_t c = next_code_point(stripped.text(), at);
+    const int digit = u_charDigitValue(static_cast<UChar32>(c));
+    append_utf8(plain, digit < 0 ? c : static_cast<char32_t>('0' + digit));
+  }
+  const auto is_digit = [&](std::size_t at) {  // of some base
+    return at < plain.size() && std::isalnum(static_cast<unsigned char>(plain[at])) != 0;
+  };
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    if (plain[i] != '_')
+      text += plain[i];
+    else if (i == 0 || !is_digit(i - 1) || !is_digit(i + 1))
+      return {};
+  }
+  return text;
+}
+
 std::optional<double> read_real(Heap& heap, const Value& value) {
   if (value.is_number()) return value.as_real();
   if (value.is_undefined()) throw Failure(value.text());
   if (!value.is_string()) return std::nullopt;
-  std::string text;
-  for (const char c : call_text_method(heap, value, "strip").text())
-    if (c != '_' || text.empty()) text += c;
+  const std::string text = number_text(heap, value);
   const std::string word = lower_case(text.starts_with('-') || text.starts_with('+') ? text.substr(1) : text);
   if (word == "nan") return std::nan("");
   if (word == "inf" || word == "infinity") return text[0] == '-' ? -HUGE_VAL : HUGE_VAL;
@@ -125,7 +147,7 @@ std::optional<double> read_real(Heap& heap, const Value& value) {
 std::optional<std::int64_t> read_integer(Heap& heap, const Value& value, int base) {
   if (value.is_integer()) return value.as_integer();
   if (value.is_string()) {
-    const std::string text = call_text_method(heap, value, "strip").text();
+    const std::string text = number_text(heap, value);
     char* end = nullptr;
     errno = 0;
     const long long n = std::strtoll(text.c_str(), &end, base);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 
 #include <fmt/format.h>
@@ -223,7 +224,7 @@ class Lexer {
     std::erase(digits, '_');
     Token token{end > whole ? Type::kFloat : Type::kInteger, std::string(here.substr(0, end)), line_};
     if (token.type == Type::kFloat) {
-      std::from_chars(digits.data(), digits.data() + digits.size(), token.real);
+      token.real = std::strtod(digits.c_str(), nullptr);  // beyond all reals: infinity, as in Python
     } else {
       const auto [last, error] =
           std::from_chars(digits.data(), digits.data() + digits.size(), token.integer, base);
