@@ -187,6 +187,7 @@ const std::vector<Family>& known_families() {
        .partial_rotation = true,
        .rope_names = {{"proportional", Kind::kProportional}},
        .default_rope = R"({"rope_type": "proportional", "partial_rotary_factor": 0.25})",
+       .only_rope_parameters = true,
        .default_theta = 1e6,
        .default_local_theta = 10000,
        .default_tied = true,

@@ -195,6 +195,7 @@ struct Family {
   bool interleaved_rotation = false;
   std::vector<RopeName> rope_names = usual_rope_names();  // besides "default"
   std::string_view default_rope = {};  // JSON of `rope_parameters` where config.json has none; empty: default
+  bool only_rope_parameters = false;   // `rope_theta` and the like outside of them do not count
   double default_theta = 10000;
   double default_local_theta = 0;
   double default_query_scalar = 0;

@@ -173,12 +173,13 @@ int read_rotary_dim(const ConfigFields& fields, const std::vector<ConfigFields>&
   return dim;
 }
 
-// A theta inside `rope_parameters` must be that outside, if there is one.
-double read_inner_theta(const ConfigFields& inner, const ConfigFields& outer, const char* outer_name,
+// A theta inside `rope_parameters` must be that outside, if there is one that counts.
+//   outer: null: what stands outside does not count
+double read_inner_theta(const ConfigFields& inner, const ConfigFields* outer, const char* outer_name,
                         double otherwise) {
   if (!inner.has("rope_theta")) return otherwise;
   const double theta = inner.positive("rope_theta");
-  if (outer.has(outer_name) && theta != otherwise)
+  if (outer != nullptr && outer->has(outer_name) && theta != otherwise)
     inner.fail("rope_theta", shown_value(inner.at("rope_theta")),
                fmt::format("{}, as {} outside says", otherwise, outer_name));
   return theta;
@@ -186,15 +187,14 @@ double read_inner_theta(const ConfigFields& inner, const ConfigFields& outer, co
 
 // Where layers with a window rotate in their own way, `rope_parameters` holds one object per kind of layer;
 // layers with a window are not scaled. Gives that of the others, if there is one.
-std::optional<ConfigFields> global_parameters(const ConfigFields& fields, const ConfigFields& both,
+std::optional<ConfigFields> global_parameters(const ConfigFields* outer, const ConfigFields& both,
                                               const Family& family, ModelConfig& config) {
   for (const auto& [name, value] : both.json().items())
     if (name != "full_attention" && name != "sliding_attention")
       both.fail(name, shown_value(value), "only full_attention and sliding_attention, as the layers differ");
   if (both.has("sliding_attention")) {
     const ConfigFields local = both.inside("sliding_attention");
-    config.local_rope_theta =
-        read_inner_theta(local, fields, "rope_local_base_freq", config.local_rope_theta);
+    config.local_rope_theta = read_inner_theta(local, outer, "rope_local_base_freq", config.local_rope_theta);
     const std::string kind = local.text_or("rope_type", local.text_or("type", "default"));
     if (kind != "default") local.fail("rope_type", shown(kind), "\"default\": only global layers are scaled");
     read_rotated_share(local, family, 1);
@@ -210,14 +210,14 @@ void check_theta(const ConfigFields& fields, const char* name, double theta) {
 
 // The objects that speak of the rotation of layers without a window.
 std::vector<ConfigFields> rotation_objects(const ConfigFields& fields, const Family& family,
-                                           ModelConfig& config) {
+                                           const ConfigFields* outer, ModelConfig& config) {
   std::vector<ConfigFields> objects;
   if (fields.has("rope_scaling")) objects.push_back(fields.inside("rope_scaling"));
   if (!fields.has("rope_parameters")) return objects;
   const ConfigFields parameters = fields.inside("rope_parameters");
   if (family.local_rotation == LocalRotation::kAsOthers)
     objects.push_back(parameters);
-  else if (const auto global = global_parameters(fields, parameters, family, config))
+  else if (const auto global = global_parameters(outer, parameters, family, config))
     objects.push_back(*global);
   return objects;
 }
@@ -241,16 +241,23 @@ double sharpened_scale(const ConfigFields& fields, const RopeScaling& scaling, c
 }  // namespace
 
 void read_rope(const ConfigFields& fields, const Family& family, ModelConfig& config) {
-  config.rope_theta = fields.positive_or("rope_theta", family.default_theta);
+  const ConfigFields* outer = family.only_rope_parameters ? nullptr : &fields;
+  const auto theta_outside = [&](const char* name, double otherwise) {
+    return outer == nullptr ? otherwise : outer->positive_or(name, otherwise);
+  };
+  config.rope_theta = theta_outside("rope_theta", family.default_theta);
   config.interleaved_rotation = family.interleaved_rotation;
   if (family.latent.has)
     config.interleaved_rotation = family.latent.interleaved_field.empty() ||
                                   fields.flag_or(std::string(family.latent.interleaved_field), true);
   if (family.local_rotation == LocalRotation::kOwnTheta)
-    config.local_rope_theta = fields.positive_or("rope_local_base_freq", family.default_local_theta);
-  std::vector<ConfigFields> objects = rotation_objects(fields, family, config);
+    config.local_rope_theta = theta_outside("rope_local_base_freq", family.default_local_theta);
+  std::vector<ConfigFields> objects = rotation_objects(fields, family, outer, config);
   const auto by_default = nlohmann::json::parse(family.default_rope.empty() ? "{}" : family.default_rope);
-  if (objects.empty() && !by_default.empty()) objects.emplace_back(by_default, fields.where());
+  if (objects.empty() && !by_default.empty()) {
+    objects.emplace_back(by_default, fields.where());
+    outer = nullptr;  // the family's own parameters are whole
+  }
   if (config.layer_heads.empty()) {
     config.rotary_dim = read_rotary_dim(fields, objects, family,
                                         family.latent.has ? config.latent.rotated_dim : config.head_dim);
@@ -262,7 +269,7 @@ void read_rope(const ConfigFields& fields, const Family& family, ModelConfig& co
   std::optional<RopeScaling> scaling;
   double latent_scale = 0;
   for (const ConfigFields& inner : objects) {
-    config.rope_theta = read_inner_theta(inner, fields, "rope_theta", config.rope_theta);
+    config.rope_theta = read_inner_theta(inner, outer, "rope_theta", config.rope_theta);
     const RopeScaling read = read_scaling(inner, {fields, family, config});
     if (scaling && *scaling != read)
       inner.fail("rope_type", "another scaling", "what rope_scaling says, or only one of the two");

@@ -161,6 +161,26 @@ TEST(Families, Gemma3sNewerSpellingHasOneRopePerKindOfLayer) {
   EXPECT_THAT(folder.complaint(), HasSubstr("full_attention and sliding_attention"));
 }
 
+// What Transformers takes from a family's own parameters, though another theta stands outside of them.
+TEST(Families, AThetaThatDoesNotCount) {
+  FamilyFolder ministral("ministral3", "Ministral3ForCausalLM");
+  ministral.config()["rope_theta"] = 300;
+  EXPECT_EQ(ministral.read().rope_theta, 1e6);
+  EXPECT_EQ(ministral.read().rope_scaling.kind, Kind::kYarn);
+  ministral.config()["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 3}};
+  EXPECT_EQ(ministral.read().rope_theta, 300) << "parameters of its own";
+  FamilyFolder gemma("gemma4_text", "Gemma4ForCausalLM", 6);
+  gemma.config()["rope_theta"] = 300;
+  gemma.config()["rope_local_base_freq"] = 30;
+  EXPECT_EQ(gemma.read().rope_theta, 1e6);
+  EXPECT_EQ(gemma.read().local_rope_theta, 10000);
+  Json& rope = gemma.config()["rope_parameters"];
+  rope["full_attention"] = {{"rope_type", "proportional"}, {"rope_theta", 700}};
+  rope["sliding_attention"] = {{"rope_type", "default"}, {"rope_theta", 70}};
+  EXPECT_EQ(gemma.read().rope_theta, 700);
+  EXPECT_EQ(gemma.read().local_rope_theta, 70);
+}
+
 TEST(Families, Gemma3WithImagesIsRefusedByName) {
   FamilyFolder folder("gemma3", "Gemma3ForConditionalGeneration");
   EXPECT_THAT(folder.complaint(), AllOf(HasSubstr("\"gemma3\""), HasSubstr("gemma3_text")));
