@@ -118,6 +118,16 @@ std::string sentence(std::string_view text) {
                      text.substr(last));
 }
 
+// Of any error what it says; of a thread that has no room, which says no more than EAGAIN, what that is
+// about.
+std::string explained(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system == nullptr || system->code() != std::errc::resource_unavailable_try_again)
+    return sentence(error.what());
+  return fmt::format("no thread can be started: {}; expected room for some, so raise `ulimit -v` or `-u`",
+                     error.what());
+}
+
 // The one place where errors end: a sentence on stderr and the documented exit status.
 int parse_and_run(CLI::App& app, int argc, char** argv) {
   try {
@@ -147,7 +157,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
         sentence(fmt::format("{}: {}", error.path1().string(), error.code().message())));
     return kFailed;
   } catch (const std::exception& error) {
-    say(stderr, "keyscope: {}\n", sentence(error.what()));
+    say(stderr, "keyscope: {}\n", explained(error));
     return kFailed;
   }
 }
@@ -168,7 +178,7 @@ int run_command_line(int argc, char** argv) {
     app.parse_complete_callback([&app] { note_inputs(app); });
     return parse_and_run(app, argc, argv);
   } catch (const std::exception& error) {  // what could not even be reported
-    say(stderr, "keyscope: {}\n", sentence(error.what()));
+    say(stderr, "keyscope: {}\n", explained(error));
     return kFailed;
   }
 }

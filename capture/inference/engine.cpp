@@ -1,13 +1,17 @@
 #include "capture/inference/engine.hpp"
 
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <thread>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include "base/errors.hpp"
 #include "base/program.hpp"
@@ -19,8 +23,24 @@ namespace keyscope::capture {
 
 namespace {
 
+// What LibTorch's libraries take of the address space. Where that is limited to less, an exception within
+// their loading ends the process.
+constexpr std::size_t kAddressBytes = std::size_t{768} << 20;
+
+void require_address_space() {
+  void* const space =
+      mmap(nullptr, kAddressBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (space == MAP_FAILED)
+    throw Error(
+        fmt::format("what computes models cannot be opened: {}; expected {} MiB of addresses for its "
+                    "libraries, so raise `ulimit -v`",
+                    std::strerror(errno), kAddressBytes >> 20));
+  munmap(space, kAddressBytes);
+}
+
 const Engine& find_engine() {
   if (&keyscope_engine != nullptr) return *keyscope_engine();
+  require_address_space();
   const std::filesystem::path library = program_path().parent_path() / "libkeyscope_engine.so";
   // What it needs is found by the libraries that LibTorch opens later, as if the program was linked with it.
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);

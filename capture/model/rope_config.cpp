@@ -215,9 +215,12 @@ std::vector<ConfigFields> rotation_objects(const ConfigFields& fields, const Fam
   if (fields.has("rope_scaling")) objects.push_back(fields.inside("rope_scaling"));
   if (!fields.has("rope_parameters")) return objects;
   const ConfigFields parameters = fields.inside("rope_parameters");
-  if (family.local_rotation == LocalRotation::kAsOthers)
+  if (family.local_rotation == LocalRotation::kAsOthers) {
+    for (const char* kind : {"full_attention", "sliding_attention"})
+      if (parameters.has(kind))
+        parameters.fail(kind, shown_value(parameters.at(kind)), "one rotation, that of all layers");
     objects.push_back(parameters);
-  else if (const auto global = global_parameters(outer, parameters, family, config))
+  } else if (const auto global = global_parameters(outer, parameters, family, config))
     objects.push_back(*global);
   return objects;
 }

@@ -181,6 +181,13 @@ TEST(Families, AThetaThatDoesNotCount) {
   EXPECT_EQ(gemma.read().local_rope_theta, 70);
 }
 
+TEST(Families, ARotationOfEachKindOfLayerWhereAllRotateAlike) {
+  FamilyFolder folder = qwen3();
+  folder.config()["rope_parameters"]["sliding_attention"] = {{"rope_type", "default"}, {"rope_theta", 70}};
+  EXPECT_THAT(folder.complaint(), AllOf(HasSubstr("rope_parameters: sliding_attention is"),
+                                        HasSubstr("expected one rotation, that of all layers")));
+}
+
 TEST(Families, Gemma3WithImagesIsRefusedByName) {
   FamilyFolder folder("gemma3", "Gemma3ForConditionalGeneration");
   EXPECT_THAT(folder.complaint(), AllOf(HasSubstr("\"gemma3\""), HasSubstr("gemma3_text")));
