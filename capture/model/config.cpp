@@ -320,8 +320,10 @@ std::vector<std::int32_t> read_eos(const ConfigFields& fields) {
   return ids;
 }
 
-// Where it is "vision", tokens of images alone see what comes after them.
+// Where `use_bidirectional_attention` is "vision", tokens of images alone see what comes after them.
 void refuse_bidirectional(const ConfigFields& fields) {
+  if (!fields.flag_or("is_causal", true))
+    fields.fail("is_causal", "false", "true: a token sees what came before it");
   const char* name = "use_bidirectional_attention";
   if (!fields.has(name) || fields.at(name) == false || fields.at(name) == "vision") return;
   fields.fail(name, shown_value(fields.at(name)), "false: a token sees what came before it");

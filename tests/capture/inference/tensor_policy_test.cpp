@@ -11,17 +11,24 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+#include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "analysis/policies/registry.hpp"
 #include "analysis/policies/score_parts.hpp"
 #include "base/errors.hpp"
+#include "capture/inference/aten_arithmetic.hpp"
+#include "capture/inference/eviction.hpp"
+#include "tests/capture/inference/arithmetics.hpp"
+#include "tests/support/captured.hpp"
 
 namespace keyscope::capture {
 namespace {
@@ -307,6 +314,44 @@ TEST(TensorSelection, SaysWhichScoreIsNotFinite) {
   } catch (const InvalidInput& error) {
     EXPECT_THAT(error.what(), HasSubstr("the score of row 2 is nan"));
   }
+}
+
+// A policy of its user's own, which looks at rows on the host.
+class OwnPolicy : public analysis::Policy {
+ public:
+  void score(const analysis::PolicyInput& /*input*/, std::span<double> scores) const override {
+    std::iota(scores.begin(), scores.end(), 0);
+  }
+};
+
+// Where all heads are cut alike by what tensors tell, nobody waits for which rows stay; else nothing is done.
+TEST(EvictionOnTensors, TellsLateWhereAllHeadsAreAlike) {
+  const c10::InferenceMode inference;
+  const auto model = Model::load(test::inference_golden("tiny_llama"),
+                                 test::model_options(Arithmetic::kAten, DType::kFloat32));
+  const auto& transformer = dynamic_cast<const AtenTransformer&>(model->transformer());
+  const auto [n_heads, head_dim] = model->config().heads(0);
+  constexpr std::int64_t kCached = 20, kBudget = 12;
+  const auto evicted = [&](const analysis::Policy& policy, std::int64_t last_budget) {
+    AtenLayer layer(transformer, {.capacities = std::vector<std::int64_t>(n_heads, kCached)});
+    const at::Tensor rows = at::randn({n_heads, kCached, head_dim});
+    dynamic_cast<AtenCache&>(layer.cache()).append(rows, rows, 0);
+    EvictionRule rule{&policy, std::vector<std::int64_t>(n_heads, kBudget)};
+    rule.budgets.back() = last_budget;
+    BlockStatistics block;
+    block.n_queries = block.end = kCached;
+    const auto selections = layer.evict_alike(rule, block);
+    const std::int64_t left = layer.cache().n_rows(0);
+    return std::pair(selections == nullptr ? 0 : selections().size(), left);
+  };
+  const auto keydiff = analysis::make_policy(analysis::parse_policy("keydiff"), 0),
+             slotted = analysis::make_policy(analysis::parse_policy("keydiff:protect=sinks:2"), 0);
+  EXPECT_EQ(evicted(*keydiff, kBudget), std::pair(static_cast<std::size_t>(n_heads), kBudget));
+  const std::pair nothing(std::size_t{0}, kCached);
+  EXPECT_EQ(evicted(*keydiff, kBudget + 1), nothing);
+  EXPECT_EQ(evicted(*keydiff, kCached), nothing);
+  EXPECT_EQ(evicted(*slotted, kBudget), nothing);
+  EXPECT_EQ(evicted(OwnPolicy(), kBudget), nothing);
 }
 
 }  // namespace

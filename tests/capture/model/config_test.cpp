@@ -155,6 +155,7 @@ const std::vector<Fault>& faults() {
       {"LayerTypesOfAnotherSize", "layer_types", {"full_attention"}, "a list of 2"},
       {"UnknownLayerType", "layer_types", {"full_attention", "linear_attention"}, "linear_attention"},
       {"Bidirectional", "use_bidirectional_attention", true, "use_bidirectional_attention"},
+      {"NotCausal", "is_causal", false, "is_causal is false"},
       {"YarnUpsideDown",
        "rope_scaling",
        {{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 2}},
