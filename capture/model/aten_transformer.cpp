@@ -27,7 +27,7 @@ Projections AtenTransformer::project_heads(const LayerWeights& w, const at::Tens
   at::Tensor &keys = projections.keys, &values = projections.values;
   if (w.wk.defined()) keys = multiplied(x, w.wk, w.bk);
   if (w.wk.defined()) values = w.wv.defined() ? multiplied(x, w.wv, w.bv) : keys;
-  if (w.wgate.defined()) projections.gate = multiplied(x, w.wgate, {});
+  if (w.wgate.defined()) projections.gate = multiplied(x, w.wgate, w.bgate);
   if (w.query_norm.defined()) projections.queries = normalized_heads(projections.queries, w.query_norm);
   if (w.key_norm.defined()) keys = normalized_heads(keys, w.key_norm);
   if (w.value_norm.defined()) values = normalized_heads(values, w.value_norm);

@@ -58,8 +58,8 @@ std::vector<bool> by_rule(const ConfigFields& fields, const WindowRule& rule, co
     }
     return false;
   };
-  std::vector<bool> windowed;
-  for (int layer = 0; layer < config.n_layers; ++layer) windowed.push_back(is_windowed(layer));
+  std::vector<bool> windowed(config.n_layers);
+  for (int layer = 0; layer < config.n_layers; ++layer) windowed[layer] = is_windowed(layer);
   return windowed;
 }
 

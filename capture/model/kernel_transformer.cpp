@@ -54,7 +54,7 @@ Projections KernelTransformer::project_heads(const LayerWeights& w, const at::Te
     values = values_.take(x.size(0), keys.size(1), x.options());
     values.copy_(keys);
   }
-  if (w.wgate.defined()) projections.gate = projected(output_gate_, w.wgate, {});
+  if (w.wgate.defined()) projections.gate = projected(output_gate_, w.wgate, w.bgate);
   // Each head by itself, or all together, as long as the weight is.
   const auto normalize = [&](at::Tensor& heads, const at::Tensor& weight) {
     if (weight.defined()) normalize_into(heads, weight, weight.size(0), heads);

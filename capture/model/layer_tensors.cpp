@@ -105,7 +105,11 @@ void LayerTensors::add_attention(LayerWeights& layer) {
   }
   add(layer.wo, "self_attn.o_proj.weight", {d_, wide});
   if (config_.qkv_bias) {
-    add(layer.bq, "self_attn.q_proj.bias", {wide});
+    if (config_.attention_gate)
+      interleave("self_attn.q_proj.bias", 0, config_.n_heads,
+                 {{&layer.bq, head_dim}, {&layer.bgate, head_dim}});
+    else
+      add(layer.bq, "self_attn.q_proj.bias", {wide});
     add(layer.bk, "self_attn.k_proj.bias", {narrow});
     add(layer.bv, "self_attn.v_proj.bias", {narrow});
   }
@@ -256,7 +260,8 @@ void LayerTensors::interleave(std::string_view name, std::int64_t columns, std::
                               std::vector<Place> places) {
   std::int64_t rows = 0;
   for (const Place& place : places) rows += n * place.rows;
-  tensors_.push_back({nullptr, prefix_ + std::string(name), {rows, columns}});
+  tensors_.push_back(
+      {nullptr, prefix_ + std::string(name), columns == 0 ? Shape{rows} : Shape{rows, columns}});
   fused_.push_back({prefix_ + std::string(name), n, std::move(places)});
 }
 

@@ -85,6 +85,7 @@ class LayerTensors {
   void add(at::Tensor& target, std::string_view name, Shape shape);
   void fuse(std::string_view name, std::int64_t columns, std::vector<Place> places);
   // The rows of `n` groups, each of which has its share of every place.
+  //   columns: 0: a vector
   void interleave(std::string_view name, std::int64_t columns, std::int64_t n, std::vector<Place> places);
 
   const ModelConfig& config_;

@@ -80,7 +80,7 @@ struct LayerWeights {
   // layer's; without wv values are what wk gives.
   at::Tensor wq, wk, wv, wo;
   at::Tensor bq, bk, bv, bo;
-  at::Tensor wgate;                 // (n_heads·E, D), whose sigmoid multiplies attention's output
+  at::Tensor wgate, bgate;  // (n_heads·E, D), and its bias: its sigmoid multiplies attention's output
   at::Tensor query_norm, key_norm;  // (E), or of a whole projection (n_heads·E), (n_kv_heads·E)
   at::Tensor value_norm;            // (E) ones
   at::Tensor sinks;                 // (n_heads) float32, on the host

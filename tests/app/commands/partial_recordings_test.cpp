@@ -28,7 +28,7 @@ class PartialRecordings : public CapturedPhonebook {
 
   // A copy in which layer 1 of the first run lacks the dataset.
   static std::string without(const std::string& dataset) {
-    const std::string copy = path("without.h5");
+    std::string copy = path("without.h5");
     std::filesystem::copy_file(path("r.h5"), copy, std::filesystem::copy_options::overwrite_existing);
     const hid_t file = H5Fopen(copy.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     EXPECT_GE(H5Ldelete(file, ("/entry/runs/none/layer_01/" + dataset).c_str(), H5P_DEFAULT), 0) << dataset;

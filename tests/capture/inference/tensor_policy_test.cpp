@@ -17,6 +17,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
@@ -330,13 +331,13 @@ TEST(EvictionOnTensors, TellsLateWhereAllHeadsAreAlike) {
   const auto model = Model::load(test::inference_golden("tiny_llama"),
                                  test::model_options(Arithmetic::kAten, DType::kFloat32));
   const auto& transformer = dynamic_cast<const AtenTransformer&>(model->transformer());
-  const auto [n_heads, head_dim] = model->config().heads(0);
+  const HeadShape heads = model->config().heads(0);
   constexpr std::int64_t kCached = 20, kBudget = 12;
   const auto evicted = [&](const analysis::Policy& policy, std::int64_t last_budget) {
-    AtenLayer layer(transformer, {.capacities = std::vector<std::int64_t>(n_heads, kCached)});
-    const at::Tensor rows = at::randn({n_heads, kCached, head_dim});
+    AtenLayer layer(transformer, {.capacities = std::vector<std::int64_t>(heads.n_kv_heads, kCached)});
+    const at::Tensor rows = at::randn({heads.n_kv_heads, kCached, heads.head_dim});
     dynamic_cast<AtenCache&>(layer.cache()).append(rows, rows, 0);
-    EvictionRule rule{&policy, std::vector<std::int64_t>(n_heads, kBudget)};
+    EvictionRule rule{&policy, std::vector<std::int64_t>(heads.n_kv_heads, kBudget)};
     rule.budgets.back() = last_budget;
     BlockStatistics block;
     block.n_queries = block.end = kCached;
@@ -346,7 +347,7 @@ TEST(EvictionOnTensors, TellsLateWhereAllHeadsAreAlike) {
   };
   const auto keydiff = analysis::make_policy(analysis::parse_policy("keydiff"), 0),
              slotted = analysis::make_policy(analysis::parse_policy("keydiff:protect=sinks:2"), 0);
-  EXPECT_EQ(evicted(*keydiff, kBudget), std::pair(static_cast<std::size_t>(n_heads), kBudget));
+  EXPECT_EQ(evicted(*keydiff, kBudget), std::pair(static_cast<std::size_t>(heads.n_kv_heads), kBudget));
   const std::pair nothing(std::size_t{0}, kCached);
   EXPECT_EQ(evicted(*keydiff, kBudget + 1), nothing);
   EXPECT_EQ(evicted(*keydiff, kCached), nothing);

@@ -153,17 +153,19 @@ TEST_P(AgainstTransformers, Float32ByLayers) {
 
 std::vector<Run> runs() {
   std::vector<Run> runs;
-  for (const char* model :
-       {"tiny_llama",          "tiny_llama3",        "tiny_llama_dynamic",  "tiny_qwen2",
-        "tiny_qwen2_window",   "tiny_qwen3",         "tiny_qwen3_window",   "tiny_mistral",
-        "tiny_mistral_window", "tiny_gemma2",        "tiny_gemma3",         "tiny_phi3",
-        "tiny_phi3_longrope",  "tiny_phi4",          "tiny_smollm3",        "tiny_olmo2",
-        "tiny_olmo3",          "tiny_granite",       "tiny_granite4",       "tiny_granite4_moe",
-        "tiny_ministral3",     "tiny_glm",           "tiny_glm4",           "tiny_mixtral",
-        "tiny_qwen3_moe",      "tiny_qwen2_moe",     "tiny_gpt_oss",        "tiny_qwen3_next",
-        "tiny_qwen35",         "tiny_qwen35_moe",    "tiny_deepseek2",      "tiny_deepseek3",
-        "tiny_moonlight",      "tiny_gpt_oss_mxfp4", "tiny_learned_sinks",  "tiny_gated",
-        "tiny_gemma4",         "tiny_gemma4_moe",    "tiny_qwen3_next_gelu"})
+  for (const char* model : {"tiny_llama",         "tiny_llama3",        "tiny_llama_dynamic",
+                            "tiny_qwen2",         "tiny_qwen2_window",  "tiny_qwen3",
+                            "tiny_qwen3_window",  "tiny_mistral",       "tiny_mistral_window",
+                            "tiny_gemma2",        "tiny_gemma3",        "tiny_phi3",
+                            "tiny_phi3_longrope", "tiny_phi4",          "tiny_smollm3",
+                            "tiny_olmo2",         "tiny_olmo3",         "tiny_granite",
+                            "tiny_granite4",      "tiny_granite4_moe",  "tiny_ministral3",
+                            "tiny_glm",           "tiny_glm4",          "tiny_mixtral",
+                            "tiny_qwen3_moe",     "tiny_qwen2_moe",     "tiny_gpt_oss",
+                            "tiny_qwen3_next",    "tiny_qwen35",        "tiny_qwen35_moe",
+                            "tiny_deepseek2",     "tiny_deepseek3",     "tiny_moonlight",
+                            "tiny_gpt_oss_mxfp4", "tiny_learned_sinks", "tiny_gated",
+                            "tiny_gemma4",        "tiny_gemma4_moe",    "tiny_qwen3_next_biases"})
     for (const std::int64_t block_size : {1, 16, 128})
       for (const Arithmetic arithmetic : kArithmetics) runs.push_back({model, block_size, arithmetic});
   return runs;
