@@ -34,7 +34,7 @@ Checkpoints in Hugging Face layout:
   tiny_qwen3_moe       float32, experts in two of three layers, renormalised
   tiny_qwen2_moe       float32, a shared expert with a gate, not renormalised
   tiny_qwen3_next      float32, gated attention in every third layer, Gated DeltaNet in the others, experts
-  tiny_qwen3_next_biases float32, the same of two layers with biases and another activation, the convolution's too
+  tiny_qwen3_next_biases float32, with biases and another activation, the convolution's too
   tiny_qwen35          float32, tiny_qwen3_next without experts, the text part of a larger model's configuration
   tiny_qwen35_moe      bfloat16, every expert chosen
   tiny_gpt_oss         float32, sinks, windows in every other layer, clamped experts with biases
@@ -179,8 +179,8 @@ SHAPES = {
     "tiny_qwen3_next": SMALL | HYBRID | dict(
         num_experts=6, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20),
     "tiny_qwen3_next_biases": SMALL | HYBRID | dict(
-        num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], hidden_act="gelu_pytorch_tanh",
-        attention_bias=True, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20),
+        num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "full_attention"], attention_bias=True,
+        hidden_act="gelu_pytorch_tanh", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20),
     "tiny_qwen35": SMALL | HYBRID | dict(
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}),
     "tiny_qwen35_moe": SMALL | HYBRID | dict(
