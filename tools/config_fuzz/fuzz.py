@@ -189,8 +189,8 @@ def main() -> None:
             counts[found] += 1
             if found == "DIFFERENT" or (asked.refusals and found.endswith(" refuses")):
                 refusal = ours if isinstance(ours, str) else theirs if isinstance(theirs, str) else ""
-                print(f"{found}: --seed {seed}: {drawn.name} with {json.dumps(drawn.changes)}", " ".join(refusal.split())[:300],
-                      sep="\n    ", flush=True)
+                print(f"{found}: --seed {seed}: {drawn.name} with {json.dumps(drawn.changes)}",
+                      " ".join(refusal.split())[:300], sep="\n    ", flush=True)
             if found == "DIFFERENT" and asked.keep:
                 shutil.copytree(folder, asked.keep / str(seed), dirs_exist_ok=True)
         print(f"\r{dict(counts)}", end="", file=sys.stderr, flush=True)

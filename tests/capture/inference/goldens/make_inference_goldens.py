@@ -180,7 +180,8 @@ SHAPES = {
         num_experts=6, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20),
     "tiny_qwen3_next_biases": SMALL | HYBRID | dict(
         num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "full_attention"], attention_bias=True,
-        hidden_act="gelu_pytorch_tanh", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20),
+        hidden_act="gelu_pytorch_tanh", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12,
+        shared_expert_intermediate_size=20),
     "tiny_qwen35": SMALL | HYBRID | dict(
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}),
     "tiny_qwen35_moe": SMALL | HYBRID | dict(
