@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -209,7 +210,21 @@ TEST_F(Files, WhereNoThreadCanBeStartedItSaysSo) {
   const CliResult result = run_cli({"tokenize", "--model", kDemoModel, "--prompt", "Hi"});
   setrlimit(RLIMIT_STACK, &before);
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, ::testing::StartsWith("keyscope: "));
+  EXPECT_THAT(result.err, ::testing::StartsWith("keyscope: no thread can be started: "));
+}
+
+TEST_F(Files, WhereLibTorchHasNoRoomItSaysSo) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer takes more addresses than the limit";
+#else
+  const std::string said = file("said");
+  const int raw =
+      std::system(fmt::format("ulimit -v 600000; {} capture --model {} --prompt Hi --out {} 2> {}",
+                              KEYSCOPE_EXECUTABLE, kDemoModel, file("a.h5"), said)
+                      .c_str());
+  EXPECT_EQ(WEXITSTATUS(raw), 1);
+  EXPECT_THAT(read_file(said), HasSubstr("keyscope: what computes models cannot be opened: "));
+#endif
 }
 
 TEST_F(Files, AFullOutputIsAnError) {
