@@ -1,7 +1,6 @@
-// libFuzzer target: any bytes, read as each file of a study: what is planned, its folder's files, and a
-// merged study.
+// libFuzzer target: the files of a study. The input's first byte says which of them the rest is: what is
+// planned, a file of its folder, or a merged study.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -18,6 +17,7 @@
 #include "capture/recording/hdf5_walk.hpp"
 #include "capture/recording/recording.hpp"
 #include "tests/capture/recording/read_everything.hpp"
+#include "tests/support/fuzzed.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace {
@@ -38,6 +38,22 @@ void attempt(Read read) {
     read();
   } catch (const keyscope::FileError&) {  // NOLINT(bugprone-empty-catch)
   }
+}
+
+void read_planned(const fs::path& path) {
+  attempt([&] {
+    for (const auto& job : keyscope::sweep::read_study(path).jobs) job.words();
+  });
+}
+
+// The plan is the first line, its cells what follows.
+void read_plan(const keyscope::sweep::SweepFolder& folder) {
+  attempt([&] {
+    const keyscope::sweep::Plan plan = folder.read();
+    keyscope::sweep::CellReader cells(folder, plan);
+    while (cells.next()) {
+    }
+  });
 }
 
 void read_merged(const fs::path& path) {
@@ -62,29 +78,34 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                            fs::create_directories(folder.failure(kCell).parent_path());
   if (!made) std::abort();
   keyscope::recording::hdf5::walk_files(false);
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  if (size == 0) return 0;
+  const std::string_view rest = keyscope::test::as_text(data + 1, size - 1);
   const fs::path study = scratch.path() / "study";
-  write(study, input);
-  if (input.starts_with("\x89HDF")) {
-    read_merged(study);
-    return 0;
+  const auto [plan, cells] = keyscope::test::first_line(rest);
+  switch (static_cast<char>(*data)) {
+    case 's':
+      write(study, rest);
+      read_planned(study);
+      break;
+    case 'p':
+      write(scratch.path() / "plan.json", plan);
+      write(scratch.path() / "cells.jsonl", cells);
+      read_plan(folder);
+      break;
+    case 'r':
+      write(folder.result(kCell), rest);
+      attempt([&] { keyscope::sweep::read_result(folder, kCell); });
+      break;
+    case 'f':
+      write(folder.failure(kCell), rest);
+      attempt([&] { keyscope::sweep::read_failure(folder, kCell); });
+      break;
+    case 'm':
+      write(study, rest);
+      read_merged(study);
+      break;
+    default:
+      break;
   }
-  attempt([&] {
-    for (const auto& job : keyscope::sweep::read_study(study).jobs) job.words();
-  });
-  // The plan is the first line, its cells what follows.
-  const std::size_t line = std::min(input.find('\n'), input.size());
-  write(scratch.path() / "plan.json", input.substr(0, line));
-  write(scratch.path() / "cells.jsonl", input.substr(std::min(line + 1, input.size())));
-  attempt([&] {
-    const keyscope::sweep::Plan plan = folder.read();
-    keyscope::sweep::CellReader cells(folder, plan);
-    while (cells.next()) {
-    }
-  });
-  write(folder.result(kCell), input);
-  attempt([&] { keyscope::sweep::read_result(folder, kCell); });
-  write(folder.failure(kCell), input);
-  attempt([&] { keyscope::sweep::read_failure(folder, kCell); });
   return 0;
 }

@@ -4,6 +4,7 @@ goldens/figure.h5.xz, the key space of fuzz_recording's larger recording.
     python3 fuzz_study_seeds.py FOLDER
 """
 
+import io
 import json
 import lzma
 import pathlib
@@ -17,9 +18,10 @@ STUDY = {"name": "needles", "models": ["a", "b"], "seeds": [0, 1],
          "jobs": [{"command": "eval niah", "policy": ["keydiff", "sink"], "budget": ["25%"], "samples": 2, "chat": True}]}
 
 
-def write_merged(path: pathlib.Path) -> None:
+def merged() -> bytes:
     lines = b'{"cell":1,"recall":0.5}\n'
-    with h5py.File(path, "w", track_order=True) as file:
+    image = io.BytesIO()
+    with h5py.File(image, "w", track_order=True) as file:
         file.attrs["keyscope_study"] = 1
         file.attrs["keyscope_format"] = 1
         file.attrs["default"] = "study"
@@ -33,6 +35,7 @@ def write_merged(path: pathlib.Path) -> None:
         cells["recall"] = [0.5, np.nan]
         study["lines"] = np.frombuffer(lines, np.uint8)
         study["line_offset"] = np.array([0, len(lines), len(lines)], np.int64)
+    return image.getvalue()
 
 
 def main() -> None:
@@ -43,13 +46,17 @@ def main() -> None:
             "seconds": 0.5, "memory_bytes": 9, "about": {"policy": "keydiff"}}
     result = {"format": 1, "cell": CELL, "program": "1", "worker": "node:1", "seconds": 1.5, "lines": 1}
     failure = {"cell": CELL, "worker": "node:1", "error": "no"}
-    (folder / "study").write_text(json.dumps(STUDY))
-    (folder / "plan").write_text(json.dumps(plan) + "\n" + json.dumps(cell) + "\n")
-    (folder / "result").write_text(json.dumps(result) + "\n" + '{"recall":1}\n')
-    (folder / "failure").write_text(json.dumps(failure) + "\n")
-    write_merged(folder / "merged")
+    seeds = {
+        "study": "s" + json.dumps(STUDY),
+        "plan": "p" + json.dumps(plan) + "\n" + json.dumps(cell) + "\n",
+        "result": "r" + json.dumps(result) + "\n" + '{"recall":1}\n',
+        "failure": "f" + json.dumps(failure) + "\n",
+    }
+    for name, text in seeds.items():
+        (folder / name).write_text(text)
+    (folder / "merged").write_bytes(b"m" + merged())
     figure = pathlib.Path(__file__).parent / "goldens/figure.h5.xz"
-    (folder / "figure").write_bytes(lzma.decompress(figure.read_bytes()))
+    (folder / "figure").write_bytes(b"m" + lzma.decompress(figure.read_bytes()))
 
 
 if __name__ == "__main__":

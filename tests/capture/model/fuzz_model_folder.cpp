@@ -77,7 +77,7 @@ fs::path made_folder() {
   write(scratch.file("tokenizer.json"),
         R"({"added_tokens": [{"id": 4, "content": "<s>", "special": true}], "normalizer": null,
             "pre_tokenizer": null, "post_processor": null, "decoder": null,
-            "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, " ": 3}, "merges": ["a b"], "unk_token": "b"}})");
+            "model": {"type": "Unigram", "vocab": [["a", -2], ["b", -2], ["ab", -1], [" ", -2]], "unk_id": 1}})");
   return scratch.path();
 }
 
