@@ -95,14 +95,15 @@ class Measurement {
     }
   }
 
-  // The beginning of the shortest prompt that has so many tokens.
+  // The beginning of the shortest prompt that has so many tokens, which one of them has.
   std::vector<std::int32_t> prompt_of(std::int64_t n_tokens) const {
-    const std::vector<std::int32_t>* best = nullptr;
+    const std::vector<std::int32_t>* best = &tasks_.front().examples.front().prompt_ids;
     for (const Task& task : tasks_)
-      for (const evaluation::Example& example : task.examples)
-        if (std::ssize(example.prompt_ids) >= n_tokens &&
-            (best == nullptr || example.prompt_ids.size() < best->size()))
-          best = &example.prompt_ids;
+      for (const evaluation::Example& example : task.examples) {
+        const auto& ids = example.prompt_ids;
+        if (std::ssize(ids) >= n_tokens && (std::ssize(*best) < n_tokens || ids.size() < best->size()))
+          best = &ids;
+      }
     return {best->begin(), best->begin() + n_tokens};
   }
 

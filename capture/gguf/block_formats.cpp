@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -96,7 +97,8 @@ void q8_0_block(Bytes at, float* out) {
   for (int i = 0; i < kShort; ++i) out[i] = static_cast<float>(static_cast<std::int8_t>(at[i])) * d;
 }
 
-constexpr int kLong = 256;  // values of the K formats' blocks
+constexpr int kLong = 256;                          // values of the K formats' blocks
+constexpr std::ptrdiff_t kRun = 32, kHalfRun = 16;  // bytes that share a shift
 
 // Two bits a value: of each 32 bytes the lowest two bits are the first 32 values, and so on.
 void q2_k_block(Bytes at, float* out) {
@@ -105,7 +107,7 @@ void q2_k_block(Bytes at, float* out) {
   for (int part = 0; part < kLong / 16; ++part) {
     const float scale = d * static_cast<float>(scales[part] & 15);
     const float offset = m * static_cast<float>(scales[part] >> 4);
-    const Bytes bytes = low + part / 8 * 32 + part % 2 * 16;
+    const Bytes bytes = low + part / 8 * kRun + part % 2 * kHalfRun;
     const int shift = part % 8 / 2 * 2;
     for (int i = 0; i < 16; ++i) *out++ = scale * static_cast<float>(bytes[i] >> shift & 3) - offset;
   }
@@ -120,7 +122,7 @@ void q3_k_block(Bytes at, float* out) {
     const int four = scales[part % 8] >> (part < 8 ? 0 : 4) & 15;
     const int two = scales[8 + part % 4] >> (part / 4 * 2) & 3;
     const float scale = d * static_cast<float>((four | two << 4) - 32);
-    const Bytes bytes = low + part / 8 * 32 + part % 2 * 16, bits = high + part % 2 * 16;
+    const Bytes bytes = low + part / 8 * kRun + part % 2 * kHalfRun, bits = high + part % 2 * kHalfRun;
     const int shift = part % 8 / 2 * 2, bit = part / 2;
     for (int i = 0; i < 16; ++i)
       *out++ = scale * static_cast<float>((bytes[i] >> shift & 3) - (bits[i] >> bit & 1 ? 0 : 4));
@@ -145,7 +147,7 @@ void q4_k_block(Bytes at, float* out) {
   const PartScales parts(half_at(at), half_at(at + 2), at + 4);
   const Bytes low = at + 16;
   for (int part = 0; part < 8; ++part, out += 32) {
-    const Bytes bytes = low + part / 2 * 32;
+    const Bytes bytes = low + part / 2 * kRun;
     const int shift = part % 2 * 4;
     const float scale = parts.scale[part], offset = parts.offset[part];
     for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(bytes[i] >> shift & 15) - offset;
@@ -156,7 +158,7 @@ void q5_k_block(Bytes at, float* out) {
   const PartScales parts(half_at(at), half_at(at + 2), at + 4);
   const Bytes high = at + 16, low = at + 48;
   for (int part = 0; part < 8; ++part, out += 32) {
-    const Bytes bytes = low + part / 2 * 32;
+    const Bytes bytes = low + part / 2 * kRun;
     const int shift = part % 2 * 4;
     const float scale = parts.scale[part], offset = parts.offset[part];
     for (int i = 0; i < 32; ++i)
@@ -170,7 +172,8 @@ void q6_k_block(Bytes at, float* out) {
   const float d = half_at(at + 208);
   for (int part = 0; part < kLong / 16; ++part, out += 16) {
     const int half = part / 8, within = part % 8;  // of 128 values; which 16 of them
-    const Bytes bytes = low + half * 64 + within % 4 * 16, bits = high + half * 32 + within % 2 * 16;
+    const Bytes bytes = low + half * kRun * 2 + within % 4 * kHalfRun,
+                bits = high + half * kRun + within % 2 * kHalfRun;
     const int shift = within / 4 * 4, bit = within / 2 * 2;
     const float scale = d * static_cast<float>(static_cast<std::int8_t>(scales[part]));
     for (int i = 0; i < 16; ++i)

@@ -108,7 +108,7 @@ class Walk {
     for (hsize_t i = 0; i < info.nlinks; ++i) {
       const std::string name = member_name(group, i);
       if (!is_member_name(name)) continue;
-      const std::string at = path == "/" ? path + name : path + "/" + name;
+      const std::string at = fmt::format("{}{}{}", path, path == "/" ? "" : "/", name);
       footprint_.be_at(at);
       H5L_info_t link;
       if (!went(H5Lget_info(group, name.c_str(), &link, H5P_DEFAULT)) || link.type != H5L_TYPE_HARD) continue;

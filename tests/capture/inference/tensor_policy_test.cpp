@@ -37,7 +37,8 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kHeads = 3, kRows = 61, kWidth = 24, kLayer = 5, kFirstHead = 2;
-constexpr int kGroup = 2, kNewRows = 8, kAsked = 40;
+constexpr int kNewRows = 8, kAsked = 40;
+constexpr std::int64_t kGroup = 2;
 constexpr std::int64_t kEnd = 208;  // of the positions
 
 // Rows of some heads with all that a policy may ask for: some rows are alike, one is zero.
