@@ -172,11 +172,11 @@ void print_sinks(const measures::RunMeasures& run) {
   say("\n{}: attention that went to learned sinks, and measures without them\n{:<10}{}{}{}{}\n", run.run,
       "  layer", heading("sinks took"), heading("spearman"), heading("given pos."), heading("mass kept"));
   for (const auto& [layer, heads] : layers) {
-    const auto mean = [&](Measure measure) { return measures::mean_over_heads(heads, measure); };
-    say("  {:<8}{}{}{}{}\n", layer, share_cell(mean(&HeadMeasures::learned_sink_share)),
-        number_cell(mean(&HeadMeasures::spearman_without_sinks), 3),
-        number_cell(mean(&HeadMeasures::spearman_given_position_without_sinks), 3),
-        share_cell(mean(&HeadMeasures::attention_mass_kept_without_sinks)));
+    using measures::mean_over_heads;
+    say("  {:<8}{}{}{}{}\n", layer, share_cell(mean_over_heads(heads, &HeadMeasures::learned_sink_share)),
+        number_cell(mean_over_heads(heads, &HeadMeasures::spearman_without_sinks), 3),
+        number_cell(mean_over_heads(heads, &HeadMeasures::spearman_given_position_without_sinks), 3),
+        share_cell(mean_over_heads(heads, &HeadMeasures::attention_mass_kept_without_sinks)));
   }
 }
 
