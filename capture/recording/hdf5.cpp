@@ -290,7 +290,7 @@ Dataset Group::create_texts(const std::string& name, hsize_t n_texts, std::size_
 }
 
 std::vector<std::string> Group::read_texts(const std::string& name) const {
-  const Lock lock;
+  const Lock lock(where_);
   Handle handle = open_data(name, 0);
   const std::string where = fmt::format("{}: {}", file_, path_of(name));
   refuse_foreign_storage(handle.id(), where);
@@ -318,7 +318,7 @@ std::vector<std::string> Group::read_texts(const std::string& name) const {
 }
 
 std::vector<std::string> Group::names() const {
-  const Lock lock;
+  const Lock lock(where_);
   H5G_info_t info;
   check(H5Gget_info(id(), &info), where_, "read the group");
   if (info.nlinks > kMostMembers)
@@ -333,7 +333,7 @@ std::vector<std::string> Group::names() const {
 }
 
 H5I_type_t Group::member_type(const std::string& name) const {
-  const Lock lock;
+  const Lock lock(where_);
   if (!is_member_name(name)) return H5I_BADID;
   if (check(H5Lexists(id(), name.c_str(), H5P_DEFAULT), where_, "look for " + name) == 0) return H5I_BADID;
   H5L_info_t link;
@@ -344,7 +344,7 @@ H5I_type_t Group::member_type(const std::string& name) const {
 }
 
 bool Group::has(const std::string& name) const {
-  const Lock lock;
+  const Lock lock(where_);
   return is_member_name(name) &&
          check(H5Lexists(id(), name.c_str(), H5P_DEFAULT), where_, "look for " + name) > 0;
 }
@@ -373,7 +373,7 @@ Group Group::open_group(const std::string& name) const {
 }
 
 Group Group::peek(const std::string& name) const {
-  const Lock lock;
+  const Lock lock(where_);
   expect_member(name, H5I_GROUP);
   return {own(H5Gopen2(id(), name.c_str(), H5P_DEFAULT), H5Gclose, where_, "open group " + name), file_,
           path_of(name), file_bytes_, sources_};
@@ -387,7 +387,7 @@ Handle Group::open_data(const std::string& name, std::size_t cache_bytes) const 
 }
 
 Dataset Group::open_dataset(const std::string& name, std::size_t cache_bytes, const Shape& needed) const {
-  const Lock lock;
+  const Lock lock(where_);
   Handle handle = open_data(name, cache_bytes);
   const std::string where = fmt::format("{}: {}", file_, path_of(name));
   if (sources_ != nullptr)
@@ -441,7 +441,8 @@ File File::open(const std::filesystem::path& path, bool follow) {
   if (error) throw FileError(fmt::format("{}: cannot open: {}", path.string(), error.message()));
   if (const Descriptor readable(path, O_RDONLY); readable.id() < 0) fail_to("open", path.string(), errno);
   require_sound(path);
-  const Lock lock;
+  const std::string name = path.string();
+  const Lock lock(name);
   if (H5Fis_hdf5(path.c_str()) == 0)
     throw FileError(path.extension() == ".part"
                         ? path.string() +
@@ -455,7 +456,7 @@ File File::open(const std::filesystem::path& path, bool follow) {
 }
 
 Group File::root() const {
-  const Lock lock;
+  const Lock lock(name_);
   return {own(H5Gopen2(handle_.id(), "/", H5P_DEFAULT), H5Gclose, name_, "open /"), name_, "/", bytes_,
           sources_};
 }

@@ -147,7 +147,7 @@ std::string_view name_of(ElementType type) {
 }
 
 Dataset::Dataset(Handle handle, std::string where) : Node(std::move(handle), std::move(where)) {
-  const Lock lock;
+  const Lock lock(where_);
   const Handle space = own(H5Dget_space(id()), H5Sclose, where_, "read its shape");
   if (H5Sget_simple_extent_type(space.id()) == H5S_NULL) throw FileError(where_ + ": the dataset is empty");
   const int rank = check(H5Sget_simple_extent_ndims(space.id()), where_, "read its shape");
@@ -158,18 +158,18 @@ Dataset::Dataset(Handle handle, std::string where) : Node(std::move(handle), std
 }
 
 std::uint64_t Dataset::stored_bytes() const {
-  const Lock lock;
+  const Lock lock(where_);
   return H5Dget_storage_size(id());
 }
 
 bool Dataset::compressed() const {
-  const Lock lock;
+  const Lock lock(where_);
   const Handle properties = own(H5Dget_create_plist(id()), H5Pclose, where_, "read its layout");
   return check(H5Pget_nfilters(properties.id()), where_, "read its filters") > 0;
 }
 
 std::string Dataset::identity() const {
-  const Lock lock;
+  const Lock lock(where_);
   H5O_info_t info;
 #if H5_VERSION_GE(1, 12, 0)
   check(H5Oget_info(id(), &info, H5O_INFO_BASIC), where_, "find where it lies");
@@ -251,7 +251,7 @@ void Dataset::write_texts(std::span<const std::string> texts, hsize_t first) {
 hsize_t Dataset::rows_at_once(std::size_t along, std::uint64_t bytes_per_row) const {
   constexpr std::uint64_t kBytes = std::uint64_t{1} << 20U;
   const hsize_t n_rows = std::max<hsize_t>(1, kBytes / bytes_per_row);
-  const Lock lock;
+  const Lock lock(where_);
   const Handle properties = own(H5Dget_create_plist(id()), H5Pclose, where_, "read its layout");
   if (H5Pget_layout(properties.id()) != H5D_CHUNKED) return n_rows;
   Shape chunk(shape_.size());
@@ -280,7 +280,7 @@ void Dataset::read(std::span<T> values, const Shape& start, const Shape& count) 
 
 template <typename T>
 void Dataset::read_at_once(std::span<T> values, const Shape& start, const Shape& count) const {
-  const Lock lock;
+  const Lock lock(where_);
   const Handle space = select(start, count);
   const Handle memory = memory_space(count, where_);
   if constexpr (std::is_same_v<T, float>) {

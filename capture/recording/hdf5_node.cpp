@@ -60,13 +60,15 @@ std::string last_error() {
   return text.empty() ? "unknown HDF5 error" : text;
 }
 
+thread_local const std::string* place_of_thread = nullptr;
+
 }  // namespace
 
 bool is_member_name(std::string_view name) {
   return !name.empty() && name != "." && name.find('/') == name.npos;
 }
 
-Lock::Lock() : lock_(library_mutex()) {
+Lock::Lock() : lock_(library_mutex()), outer_(place_of_thread) {
   thread_local const bool silenced = [] {
     // The error stack, and with it the switch for printing it, belongs to the thread.
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
@@ -76,6 +78,12 @@ Lock::Lock() : lock_(library_mutex()) {
   }();
   static_cast<void>(silenced);
 }
+
+Lock::Lock(const std::string& where) : Lock() { place_of_thread = &where; }
+
+Lock::~Lock() { place_of_thread = outer_; }
+
+const std::string* Lock::place() { return place_of_thread; }
 
 Handle::Handle(Handle&& other) noexcept
     : id_(std::exchange(other.id_, H5I_INVALID_HID)), release_(std::exchange(other.release_, nullptr)) {}
@@ -211,12 +219,12 @@ void Node::set_integers(const std::string& name, const std::vector<std::int64_t>
 }
 
 bool Node::has_attribute(const std::string& name) const {
-  const Lock lock;
+  const Lock lock(where_);
   return check(H5Aexists(id(), name.c_str()), where_, "look for attribute '" + name + "'") > 0;
 }
 
 std::vector<std::string> Node::attribute_names() const {
-  const Lock lock;
+  const Lock lock(where_);
   std::vector<std::string> names;
   check(H5Aiterate2(id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect_name, &names), where_,
         "list attributes");
@@ -224,14 +232,14 @@ std::vector<std::string> Node::attribute_names() const {
 }
 
 bool Node::is_text(const std::string& name) const {
-  const Lock lock;
+  const Lock lock(where_);
   const Handle attribute = open_attribute(name);
   const Handle type = own(H5Aget_type(attribute.id()), H5Tclose, where_, "read the type of '" + name + "'");
   return H5Tget_class(type.id()) == H5T_STRING;
 }
 
 bool Node::is_list(const std::string& name) const {
-  const Lock lock;
+  const Lock lock(where_);
   const Handle attribute = open_attribute(name);
   const Handle space =
       own(H5Aget_space(attribute.id()), H5Sclose, where_, "read the extent of '" + name + "'");
@@ -244,7 +252,7 @@ Handle Node::open_attribute(const std::string& name) const {
 }
 
 std::vector<std::string> Node::texts(const std::string& name) const {
-  const Lock lock;
+  const Lock lock(where_);
   const Handle attribute = open_attribute(name);
   const std::string where = fmt::format("{}: attribute '{}'", where_, name);
   const Handle type = own(H5Aget_type(attribute.id()), H5Tclose, where, "read its type");
@@ -269,7 +277,7 @@ std::string Node::text(const std::string& name) const {
 }
 
 std::vector<std::int64_t> Node::integers(const std::string& name) const {
-  const Lock lock;
+  const Lock lock(where_);
   const Handle attribute = open_attribute(name);
   const std::string where = fmt::format("{}: attribute '{}'", where_, name);
   const Handle type = own(H5Aget_type(attribute.id()), H5Tclose, where, "read its type");

@@ -42,9 +42,18 @@ namespace keyscope::recording::hdf5 {
 class Lock {
  public:
   Lock();
+  //   where: what is read meanwhile, for whoever tells of a crash; it outlives the lock
+  explicit Lock(const std::string& where);
+  ~Lock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  // What this thread reads; null: nothing that has a name.
+  static const std::string* place();
 
  private:
   std::unique_lock<FairMutex> lock_;
+  const std::string* outer_;  // of a lock around this
 };
 
 // An HDF5 identifier with the call that releases it. Releasing in the destructor ignores errors: a

@@ -9,9 +9,12 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <limits>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -196,6 +199,18 @@ class Walk {
   return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+// What is allocated from now on, and what lies beyond it, is filled with what could not pass for sound:
+// memory that was never used is zero, and whoever reads beyond an array sees nothing wrong there.
+void fill_memory() {
+  mallopt(M_PERTURB, 0x5A);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  constexpr std::size_t kBlock = 1 << 14, kFilled = 1 << 22;
+  std::vector<std::unique_ptr<std::byte[]>> blocks;
+  blocks.reserve(kFilled / kBlock);
+  for (std::size_t i = 0; i < kFilled / kBlock; ++i)
+    blocks.push_back(std::make_unique_for_overwrite<std::byte[]>(kBlock));
+}
+
 void limit(int resource, rlim_t most) {
   const rlimit limits{most, most};
   setrlimit(static_cast<__rlimit_resource>(resource), &limits);
@@ -213,7 +228,7 @@ void limit(int resource, rlim_t most) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which reserve all there is
   limit(RLIMIT_AS, own_memory() + kMostMemory);
 #endif
-  mallopt(M_PERTURB, 0x5A);  // what lies beyond an array is nothing that could pass for sound
+  fill_memory();
   alarm(kMostWaitSeconds);
   try {
     Walk(file, footprint).go(part);
@@ -295,6 +310,39 @@ std::atomic<bool>& walks() {
   return walk;
 }
 
+constexpr std::array kCrashes{SIGSEGV, SIGABRT, SIGFPE};
+std::array<struct sigaction, kCrashes.size()> other_actions;
+
+void say(std::string_view text) {
+  [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
+}
+
+// Of a thread that reads by HDF5 the process ends with a sentence; any other crash is what it was.
+void end_with_sentence(int signal) {
+  if (const std::string* place = Lock::place(); place != nullptr) {
+    say("keyscope: ");
+    for (const char c : *place) say(c < ' ' || c > '~' ? std::string_view("?") : std::string_view(&c, 1));
+    say(": damaged: it crashes HDF5; ");
+    say(kAsWritten);
+    say("\n");
+    _exit(1);
+  }
+  for (std::size_t i = 0; i < kCrashes.size(); ++i)
+    if (kCrashes[i] == signal) sigaction(signal, &other_actions[i], nullptr);
+  raise(signal);
+}
+
+// What was walked can crash HDF5 here all the same: what lies beyond an array is another thing in every
+// process.
+void tell_of_crashes() {
+  static std::once_flag told;
+  std::call_once(told, [] {
+    struct sigaction action {};
+    action.sa_handler = end_with_sentence;
+    for (std::size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &action, &other_actions[i]);
+  });
+}
+
 }  // namespace
 
 void walk_files(bool walk) { walks() = walk; }
@@ -304,6 +352,7 @@ void require_sound(const std::filesystem::path& file, const std::string& part) {
   static std::set<Walked> sound;
   struct stat about {};
   if (!walks() || stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return;
+  tell_of_crashes();
   const auto now = [&](const std::string& what) {
     return Walked{about.st_dev,         about.st_ino,          about.st_size,
                   about.st_mtim.tv_sec, about.st_mtim.tv_nsec, what};

@@ -1,5 +1,6 @@
 #include "capture/recording/hdf5_walk.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -9,9 +10,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "base/errors.hpp"
 #include "base/files.hpp"
+#include "capture/recording/hdf5_node.hpp"
 #include "tests/capture/recording/hostile_file.hpp"
 
 namespace keyscope::recording::hdf5 {
@@ -147,6 +150,33 @@ TEST_F(DamagedHeap, APartIsWalkedWhereAFileHasMany) {
 TEST(Walks, WhatIsNoFileIsNotTheirs) {
   EXPECT_NO_THROW(require_sound("/nowhere/at/all.h5"));
   EXPECT_NO_THROW(require_sound("/dev/null"));
+}
+
+// What survives the walk can crash HDF5 in this process, whose memory is another.
+TEST_F(DamagedHeap, ACrashWhileItIsReadIsASentenceAsWell) {
+  EXPECT_EXIT(
+      {
+        require_sound(path_);
+        const std::string where = path_.string() + ": /entry";
+        const Lock lock(where);
+        raise(SIGSEGV);
+      },
+      ::testing::ExitedWithCode(1),
+      "keyscope: .*: /entry: damaged: it crashes HDF5; expected a file as it was");
+}
+
+TEST_F(DamagedHeap, ACrashElsewhereIsNoneOfTheFiles) {
+  EXPECT_EXIT(
+      {
+        require_sound(path_);
+        {
+          const std::string where = path_.string() + ": /entry";
+          const Lock lock(where);
+        }
+        raise(SIGSEGV);
+      },
+      [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; },
+      ::testing::Not(HasSubstr("damaged")));
 }
 
 // Damages that came from outside, where they are at hand.
