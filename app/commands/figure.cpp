@@ -261,9 +261,10 @@ void add_looks(CLI::App& command, FigureArguments& arguments) {
       "--density", arguments.density,
       "keyspace: points, hexagons that keys are counted in, or auto (the default): hexagons above "
       "5,000 keys");
-  command.add_option("--colour", arguments.colour,
-                     "keyspace: what colours say: decision (the default), position, attention, score, margin "
-                     "or class");
+  command.add_option(
+      "--colour", arguments.colour,
+      "keyspace: what colours say: decision (the default), position, attention, score, margin, "
+      "class or kept");
   command.add_flag("--queries", arguments.request.queries, "keyspace: show all queries of the group as well");
   command.add_flag("--retained", arguments.request.retained_only, "cosine-matrix: only the retained keys");
   command.add_option("--token", arguments.request.token,

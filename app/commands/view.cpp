@@ -184,7 +184,7 @@ void add_view(CLI::App& app) {
   command->add_option(
       "--colour", arguments->colour,
       "What colours of the key space say: decision (the default), position, attention, score, "
-      "margin or class");
+      "margin, class or kept");
   command->add_flag("--queries", arguments->queries, "Show the queries of the group in the key space");
   add_figure_settings(*command, *arguments);
   command->add_option(

@@ -22,6 +22,7 @@ using figures::Tick;
 constexpr float kDragThresholdPx = 4;
 constexpr float kTrailStepPx = 3;     // of an outline: what is nearer adds nothing
 constexpr float kTickPx = 70;         // room for one
+constexpr float kLabelGapPx = 6;      // between two labels
 constexpr float kPlacePx = 40;        // of a matrix in another order than positions
 constexpr float kRowOfTextPx = 15;    // that a token's text takes beside its row
 constexpr float kMostNamePx = 150;    // of a category, whatever it says: the plot is what is looked at
@@ -58,6 +59,31 @@ figures::Range range_of(double low, double high, double first, double last) {
 
 }  // namespace
 
+namespace {
+
+// Whether labels along x would run together.
+bool is_crowded(const DrawContext& context, const std::vector<Tick>& ticks, double per_unit) {
+  const auto half = [&](const Tick& tick) { return 0.5F * text_size(context.fonts.small, tick.label).x; };
+  for (std::size_t i = 1; i < ticks.size(); ++i)
+    if ((ticks[i].value - ticks[i - 1].value) * per_unit <
+        half(ticks[i - 1]) + half(ticks[i]) + context.px(kLabelGapPx))
+      return true;
+  return false;
+}
+
+// Those that reach beyond the plot, where nothing of them would be seen or half: their ticks stay.
+void leave_out_cut_labels(const DrawContext& context, std::vector<Tick>& ticks, const figures::Extent& shown,
+                          double per_unit) {
+  const float margin = ImPlot::GetStyle().PlotPadding.x;
+  for (Tick& tick : ticks) {
+    const double half = 0.5 * text_size(context.fonts.small, tick.label).x - margin;
+    if ((tick.value - shown.x_low) * per_unit < half || (shown.x_high - tick.value) * per_unit < half)
+      tick.label.clear();
+  }
+}
+
+}  // namespace
+
 // Where ImPlot's own choice does not do: counted things, categories, tokens in another order.
 void Plot::set_up_ticks(const DrawContext& context, const figures::Panel& panel, const PlotView& view) {
   const figures::Extent shown = view.limits();
@@ -75,15 +101,23 @@ void Plot::set_up_ticks(const DrawContext& context, const figures::Panel& panel,
     const bool chosen = panel.heatmap || ordered || about.counted || !about.categories.empty();
     if (!chosen || !(range.high > range.low)) return;
     std::vector<Tick> ticks;
+    const int n_most = n_along(range, per_unit, kTickPx);
+    const auto numbers = [&](int n_wanted) {
+      return figures::ticks_of(about, range.low, range.high, n_wanted,
+                               panel.heatmap ? std::optional(first) : std::nullopt);
+    };
     if (!ordered)
-      ticks = figures::ticks_of(about, range.low, range.high, n_along(range, per_unit, kTickPx),
-                                panel.heatmap ? std::optional(first) : std::nullopt);
+      ticks = numbers(n_most);
     else if (axis == ImAxis_Y1 && per_unit >= context.px(kRowOfTextPx))
       ticks = figures::named_places(*panel.order, range.low, range.high);
     else
       ticks = figures::place_ticks(*panel.order, range.low, range.high, n_along(range, per_unit, kPlacePx));
     if (!about.categories.empty())
       for (Tick& tick : ticks) tick.label = fit_text(context.fonts.small, tick.label, most_px);
+    if (axis == ImAxis_X1 && !ordered && about.categories.empty()) {
+      for (int n = n_most; n > 2 && is_crowded(context, ticks, per_unit); --n) ticks = numbers(n - 1);
+      leave_out_cut_labels(context, ticks, shown, per_unit);
+    }
     set_ticks(axis, ticks);
   };
   const double x_unit = view.pixels_per_unit_x(), y_unit = view.pixels_per_unit_y();

@@ -90,30 +90,23 @@ constexpr float kLabelGapPx = 34, kTickLabelGapPx = 10;
 constexpr int kEdgeTicks = 4;
 constexpr float kEdgePx = 3;
 
-struct Corner {
-  Pixel at;
-  double depth = 0;
-};
-
-// By three bits: high on the first, second and third axis.
-std::array<Corner, 8> corners_of(const figures::SpaceBox& box, const figures::Orbit& orbit,
-                                 const PlotView& view) {
-  std::array<Corner, 8> corners;
+// By three bits, as BoxFrame has them.
+std::array<figures::Turned, 8> corners_of(const figures::SpaceBox& box, const figures::Orbit& orbit) {
+  std::array<figures::Turned, 8> corners;
   for (std::size_t i = 0; i < corners.size(); ++i) {
     const auto end = [&](std::size_t axis) { return (i >> axis & 1U) != 0 ? box.high[axis] : box.low[axis]; };
-    const figures::Turned turned = box.turned(orbit, end(0), end(1), end(2));
-    corners[i] = {view.to_pixel(turned.x, turned.y), turned.depth};
+    corners[i] = box.turned(orbit, end(0), end(1), end(2));
   }
   return corners;
 }
 
 // Beside an edge at a share of its length, on the side away from the middle of the box, and inside the plot;
 // nothing where another text is. Returns where it stands.
-Rect write_at_edge(const DrawContext& context, const PlotView& view, const Corner& a, const Corner& b,
+Rect write_at_edge(const DrawContext& context, const PlotView& view, const Pixel& a, const Pixel& b,
                    float share, float gap, ImU32 colour, const std::string& label, const Rect& taken = {}) {
   const Pixel middle = view.to_pixel(0, 0);
-  const float x = std::lerp(a.at.x, b.at.x, share), y = std::lerp(a.at.y, b.at.y, share);
-  const float away_x = 0.5F * (a.at.x + b.at.x) - middle.x, away_y = 0.5F * (a.at.y + b.at.y) - middle.y;
+  const float x = std::lerp(a.x, b.x, share), y = std::lerp(a.y, b.y, share);
+  const float away_x = 0.5F * (a.x + b.x) - middle.x, away_y = 0.5F * (a.y + b.y) - middle.y;
   const float length = std::max(1.0F, std::hypot(away_x, away_y));
   const ImVec2 size = text_size(context.fonts.small, label);
   const float centre_x = x + away_x / length * (gap + 0.5F * size.x * std::abs(away_x) / length);
@@ -133,7 +126,7 @@ Rect write_at_edge(const DrawContext& context, const PlotView& view, const Corne
 }
 
 // A few numbers along an edge, and behind them its name.
-void label_edge(const DrawContext& context, const PlotView& view, const Corner& a, const Corner& b,
+void label_edge(const DrawContext& context, const PlotView& view, const Pixel& a, const Pixel& b,
                 const figures::Range& range, const std::string& name) {
   const Rect named =
       write_at_edge(context, view, a, b, 0.5F, context.px(kLabelGapPx), context.theme.text, name);
@@ -141,7 +134,7 @@ void label_edge(const DrawContext& context, const PlotView& view, const Corner& 
   for (const figures::Tick& tick : figures::linear_ticks(range.low, range.high, kEdgeTicks)) {
     const auto share = static_cast<float>((tick.value - range.low) / range.width());
     if (share < 0.08F || share > 0.92F) continue;  // at a corner two axes meet
-    const ImVec2 at(std::lerp(a.at.x, b.at.x, share), std::lerp(a.at.y, b.at.y, share));
+    const ImVec2 at(std::lerp(a.x, b.x, share), std::lerp(a.y, b.y, share));
     ImPlot::GetPlotDrawList()->AddCircleFilled(at, context.px(1.5F), context.theme.dim);
     write_at_edge(context, view, a, b, share, context.px(kTickLabelGapPx), context.theme.dim, tick.label,
                   named);
@@ -152,25 +145,19 @@ void label_edge(const DrawContext& context, const PlotView& view, const Corner& 
 
 void draw_space_frame(const DrawContext& context, const figures::Panel& panel, const figures::SpaceBox& box,
                       const figures::Orbit& orbit, const PlotView& view) {
-  const auto corners = corners_of(box, orbit, view);
-  const auto nearest =
-      static_cast<std::size_t>(std::ranges::min_element(corners, {}, &Corner::depth) - corners.begin());
-  const Pixel middle = view.to_pixel(0, 0);
+  const auto corners = corners_of(box, orbit);
+  const figures::BoxFrame frame = figures::box_frame(corners);
+  std::array<Pixel, 8> at;
+  for (std::size_t i = 0; i < at.size(); ++i) at[i] = view.to_pixel(corners[i].x, corners[i].y);
   const std::array<const std::string*, 3> labels{&panel.x.label, &panel.y.label, &panel.z.label};
   for (std::size_t axis = 0; axis < 3; ++axis) {
-    std::size_t outermost = 0;
-    float farthest = -1;
-    for (std::size_t from = 0; from < corners.size(); ++from) {
-      const std::size_t to = from | std::size_t{1} << axis;
-      if (from == to || from == nearest || to == nearest) continue;
-      const Corner &a = corners[from], &b = corners[to];
-      ImPlot::GetPlotDrawList()->AddLine({a.at.x, a.at.y}, {b.at.x, b.at.y},
-                                         with_alpha(context.theme.dim, 0.45F));
-      const float away = std::hypot(0.5F * (a.at.x + b.at.x) - middle.x, 0.5F * (a.at.y + b.at.y) - middle.y);
-      if (away > farthest) farthest = away, outermost = from;
-    }
-    label_edge(context, view, corners[outermost], corners[outermost | std::size_t{1} << axis],
-               {box.low[axis], box.high[axis]}, *labels[axis]);
+    const std::size_t up = std::size_t{1} << axis;
+    for (std::size_t from = 0; from < at.size(); ++from)
+      if ((from & up) == 0 && frame.is_drawn(from, axis))
+        ImPlot::GetPlotDrawList()->AddLine({at[from].x, at[from].y}, {at[from | up].x, at[from | up].y},
+                                           with_alpha(context.theme.dim, 0.45F));
+    const std::size_t low = frame.labelled[axis];
+    label_edge(context, view, at[low], at[low | up], {box.low[axis], box.high[axis]}, *labels[axis]);
   }
 }
 

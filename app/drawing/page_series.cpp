@@ -256,7 +256,6 @@ bool draw_points(const Page& page, const Panel& panel, const std::vector<PlacedP
 namespace {
 
 constexpr double kHexagonRadius = 3.2, kPeakSize = 6.5;  // points
-constexpr std::size_t kPeaks = 8;
 
 bool overlap(const Box& a, const Box& b) {
   return a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom();
@@ -264,11 +263,11 @@ bool overlap(const Box& a, const Box& b) {
 
 // The fullest first; where one has no room the next ones are tried.
 void name_peaks(const Page& page, const std::vector<DensityPeak>& peaks, const PlotScale& scale,
-                const Box& plot) {
+                const Box& plot, double radius) {
   std::vector<Box> taken;
   for (const DensityPeak& peak : peaks) {
     const auto size = measure_text(page.cairo, peak.label, {kPeakSize});
-    const Box box{scale.page_x(peak.x) + kHexagonRadius, scale.page_y(peak.y) - size.height / 2, size.width,
+    const Box box{scale.page_x(peak.x) + radius, scale.page_y(peak.y) - size.height / 2, size.width,
                   size.height};
     if (box.right() > plot.right() || box.y < plot.y || box.bottom() > plot.bottom() ||
         std::ranges::any_of(taken, [&](const Box& other) { return overlap(box, other); }))
@@ -287,20 +286,22 @@ void name_peaks(const Page& page, const std::vector<DensityPeak>& peaks, const P
 void draw_density(const Page& page, const Panel& panel, const PanelLayout& place) {
   const PlotScale scale{place.ranges.x, place.ranges.y, place.plot};
   const auto& [x, y, z] = place.ranges;
-  const Density density = density_of(
-      panel, {}, {x.low, x.high, std::min(y.low, y.high), std::max(y.low, y.high)},
-      place.plot.width / x.width(), place.plot.height / std::abs(y.width()), kHexagonRadius, kPeaks);
+  const double x_unit = place.plot.width / x.width(), y_unit = place.plot.height / std::abs(y.width());
+  const double radius = panel.hexagon > 0 ? panel.hexagon * x_unit : kHexagonRadius;
+  const Density density =
+      density_of(panel, {}, {x.low, x.high, std::min(y.low, y.high), std::max(y.low, y.high)}, x_unit, y_unit,
+                 radius, kNamedPeaks);
   cairo_save(page.cairo);
   cairo_rectangle(page.cairo, place.plot.x, place.plot.y, place.plot.width, place.plot.height);
   cairo_clip(page.cairo);
-  const std::vector<double> corners = hexagon(kHexagonRadius);
+  const std::vector<double> corners = hexagon(radius);
   for (const DensityCell& cell : density.cells) {
     page.set_colour(page.theme.of_series(cell.colour), cell.opacity);
     for (std::size_t i = 0; i < corners.size(); i += 2)
       cairo_line_to(page.cairo, scale.page_x(cell.x) + corners[i], scale.page_y(cell.y) + corners[i + 1]);
     cairo_fill(page.cairo);
   }
-  name_peaks(page, density.peaks, scale, place.plot);
+  name_peaks(page, density.peaks, scale, place.plot, radius);
   cairo_restore(page.cairo);
 }
 

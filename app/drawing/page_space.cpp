@@ -6,6 +6,7 @@
 #include "app/drawing/page_layout.hpp"
 #include "app/drawing/page_text.hpp"
 #include "app/figures/axis_ticks.hpp"
+#include "app/figures/space_box.hpp"
 
 namespace keyscope::figures {
 
@@ -18,12 +19,15 @@ using Point3 = std::array<double, 3>;
 
 using Projected = Turned;
 
+// The low or the high end of each axis: bits, as BoxFrame has them.
+constexpr bool is_high(std::size_t corner, std::size_t axis) { return (corner >> axis & 1U) != 0; }
+
 // Turns data into page coordinates. The box spans the ranges; with equal aspect a unit is as long on every
 // axis.
 class Camera {
  public:
   Camera(const Panel& panel, const PanelLayout& place)
-      : ranges_{place.ranges.x, place.ranges.y, place.ranges.z} {
+      : orbit_(panel.orbit), ranges_{place.ranges.x, place.ranges.y, place.ranges.z} {
     double largest = 0;
     for (const Range& range : ranges_) largest = std::max(largest, range.width());
     for (std::size_t axis = 0; axis < 3; ++axis)
@@ -39,41 +43,48 @@ class Camera {
     return {centre_x_ + flat.x * scale_, centre_y_ - flat.y * scale_, flat.depth};
   }
 
-  // A corner of the box: low (0) or high (1) on each axis.
-  Point3 corner(int x, int y, int z) const {
-    return {x ? ranges_[0].high : ranges_[0].low, y ? ranges_[1].high : ranges_[1].low,
-            z ? ranges_[2].high : ranges_[2].low};
+  Point3 corner(std::size_t corner) const {
+    Point3 at;
+    for (std::size_t axis = 0; axis < 3; ++axis)
+      at[axis] = is_high(corner, axis) ? ranges_[axis].high : ranges_[axis].low;
+    return at;
   }
 
+  const BoxFrame& frame() const { return frame_; }
   Projected middle() const { return {centre_x_, centre_y_, 0}; }
   const Range& range(std::size_t axis) const { return ranges_[axis]; }
 
   // As many as there is room for along the axis on the page.
   std::vector<Tick> ticks(std::size_t axis) const {
-    const Projected a = project(corner(0, 0, 0));
-    const Projected b = project(corner(axis == 0, axis == 1, axis == 2));
+    const Projected a = project(corner(0));
+    const Projected b = project(corner(std::size_t{1} << axis));
     const int fitting = static_cast<int>(std::hypot(b.x - a.x, b.y - a.y) / kLeastTickDistance);
+    if (fitting < 1) return {};  // it points at the eye
     return linear_ticks(ranges_[axis].low, ranges_[axis].high, std::clamp(fitting, 2, 5));
   }
 
  private:
-  static Projected turn(const Point3& p) { return Orbit().turn(p[0], p[1], p[2]); }
+  Projected turn(const Point3& p) const { return orbit_.turn(p[0], p[1], p[2]); }
 
   void fit(const Box& plot) {
     double half_width = 0, half_height = 0;
-    for (int corner = 0; corner < 8; ++corner) {
-      const Projected flat = turn({((corner & 1) - 0.5) * side_[0], ((corner >> 1 & 1) - 0.5) * side_[1],
-                                   ((corner >> 2 & 1) - 0.5) * side_[2]});
+    std::array<Projected, 8> corners;
+    for (std::size_t i = 0; i < corners.size(); ++i) {
+      const auto end = [&](std::size_t axis) { return (is_high(i, axis) ? 0.5 : -0.5) * side_[axis]; };
+      const Projected& flat = corners[i] = turn({end(0), end(1), end(2)});
       half_width = std::max(half_width, std::abs(flat.x));
       half_height = std::max(half_height, std::abs(flat.y));
     }
+    frame_ = box_frame(corners);
     scale_ =
         std::min((plot.width / 2 - kLabelRoom) / half_width, (plot.height / 2 - kLabelRoom) / half_height);
     centre_x_ = plot.x + plot.width / 2;
     centre_y_ = plot.y + plot.height / 2 - kLabelRoom / 4;
   }
 
+  Orbit orbit_;
   std::array<Range, 3> ranges_;
+  BoxFrame frame_;
   Point3 side_{1, 1, 1};
   double scale_ = 1, centre_x_ = 0, centre_y_ = 0;
 };
@@ -85,48 +96,41 @@ void edge(cairo_t* cairo, const Camera& camera, const Point3& from, const Point3
   cairo_stroke(cairo);
 }
 
-// Lines of one axis' ticks on the floor and on the two walls behind.
+// Lines of one axis' ticks on the floor and on the walls, which are the sides away from the eye.
 void draw_walls(const Page& page, const Camera& camera) {
   page.set_colour(page.theme.grid);
   cairo_set_line_width(page.cairo, 0.5);
-  const Point3 low = camera.corner(0, 0, 0), high = camera.corner(1, 1, 1);
+  const Point3 behind = camera.corner(~camera.frame().nearest);
   for (std::size_t axis = 0; axis < 3; ++axis)
-    for (const Tick& tick : camera.ticks(axis)) {
-      Point3 a = low, b = low, c = low;
-      if (axis == 0)
-        a = {tick.value, low[1], low[2]}, b = {tick.value, high[1], low[2]},
-        c = {tick.value, high[1], high[2]};
-      if (axis == 1)
-        a = {high[0], tick.value, low[2]}, b = {low[0], tick.value, low[2]},
-        c = {low[0], tick.value, high[2]};
-      if (axis == 2)
-        a = {low[0], low[1], tick.value}, b = {low[0], high[1], tick.value},
-        c = {high[0], high[1], tick.value};
-      edge(page.cairo, camera, a, b);
-      edge(page.cairo, camera, b, c);
-    }
+    for (const Tick& tick : camera.ticks(axis))
+      for (const std::size_t along : {(axis + 1) % 3, (axis + 2) % 3}) {
+        Point3 from = behind, to = behind;
+        from[axis] = to[axis] = tick.value;
+        from[along] = camera.range(along).low;
+        to[along] = camera.range(along).high;
+        edge(page.cairo, camera, from, to);
+      }
 }
 
 void draw_outline(const Page& page, const Camera& camera) {
   page.set_colour(page.theme.frame);
-  const auto between = [&](std::array<int, 3> a, std::array<int, 3> b) {
-    edge(page.cairo, camera, camera.corner(a[0], a[1], a[2]), camera.corner(b[0], b[1], b[2]));
-  };
-  between({0, 0, 0}, {1, 0, 0}), between({1, 0, 0}, {1, 1, 0}), between({1, 1, 0}, {0, 1, 0});
-  between({0, 1, 0}, {0, 0, 0}), between({0, 0, 0}, {0, 0, 1}), between({0, 1, 0}, {0, 1, 1});
-  between({1, 1, 0}, {1, 1, 1}), between({0, 0, 1}, {0, 1, 1}), between({0, 1, 1}, {1, 1, 1});
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    for (std::size_t from = 0; from < 8; ++from)
+      if (!is_high(from, axis) && camera.frame().is_drawn(from, axis))
+        edge(page.cairo, camera, camera.corner(from), camera.corner(from | std::size_t{1} << axis));
 }
 
 // Tick labels and the axis label along one edge of the box, on the side away from the box's middle.
 void label_edge(const Page& page, const Camera& camera, const std::string& label, std::size_t axis,
-                Point3 edge_low, double tick_distance, double label_distance) {
-  const Range& range = camera.range(axis);
-  Point3 edge_high = edge_low;
-  edge_low[axis] = range.low, edge_high[axis] = range.high;
-  const Projected a = camera.project(edge_low), b = camera.project(edge_high), middle = camera.middle();
+                double tick_distance, double label_distance) {
+  const std::size_t low = camera.frame().labelled[axis];
+  const Point3 edge_low = camera.corner(low);
+  const Projected a = camera.project(edge_low),
+                  b = camera.project(camera.corner(low | std::size_t{1} << axis)), middle = camera.middle();
   const double length = std::hypot(b.x - a.x, b.y - a.y);
-  double out_x = (b.y - a.y) / length, out_y = -(b.x - a.x) / length;
   const double centre_x = (a.x + b.x) / 2, centre_y = (a.y + b.y) / 2;
+  double out_x = 0, out_y = -1;
+  if (length > 0) out_x = (b.y - a.y) / length, out_y = -(b.x - a.x) / length;
   if ((centre_x - middle.x) * out_x + (centre_y - middle.y) * out_y < 0) out_x = -out_x, out_y = -out_y;
   page.set_colour(page.theme.ink);
   Point3 at = edge_low;
@@ -149,9 +153,9 @@ void draw_space_frame(const Page& page, const Panel& panel, const PanelLayout& p
   const Camera camera(panel, place);
   draw_walls(page, camera);
   draw_outline(page, camera);
-  label_edge(page, camera, panel.x.label, 0, camera.corner(0, 0, 0), 8, 22);
-  label_edge(page, camera, panel.y.label, 1, camera.corner(1, 0, 0), 8, 22);
-  label_edge(page, camera, panel.z.label, 2, camera.corner(0, 0, 0), 10, 25);
+  label_edge(page, camera, panel.x.label, 0, 8, 22);
+  label_edge(page, camera, panel.y.label, 1, 8, 22);
+  label_edge(page, camera, panel.z.label, 2, 10, 25);
 }
 
 std::vector<PlacedPoint> place_in_space(const Panel& panel, const PanelLayout& place) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct DensityCell {
   Colour colour;        // the mean of their colours
   float opacity = 0;    // by the logarithm of n, beside the fullest; less where all of them stand back
 };
+
+inline constexpr std::size_t kNamedPeaks = 12;  // at most
 
 // A hexagon that is fuller than those around it, by the token that most of its keys are of.
 struct DensityPeak {

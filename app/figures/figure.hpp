@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <numbers>
 #include <optional>
 #include <string>
 #include <vector>
@@ -141,6 +142,23 @@ constexpr Extent Extent::none() {
   return {kFar, -kFar, kFar, -kFar};
 }
 
+// A point of space as it is seen: right and up in the picture, and how far into it.
+struct Turned {
+  double x = 0, y = 0, depth = 0;  // depth grows away from the eye
+};
+
+// A place that space is looked at from, without perspective; the third axis stands upright.
+struct Orbit {
+  double azimuth = -55 * std::numbers::pi / 180;  // radians, about the third axis
+  double elevation = 24 * std::numbers::pi / 180;  // radians above the plane of the first two, within ± π / 2
+
+  // By a drag across the picture, in radians: a point at the front follows it.
+  void drag(double right, double down);
+
+  Turned turn(double x, double y, double z) const;
+  bool operator==(const Orbit&) const = default;
+};
+
 struct Panel {
   std::string id;  // group name in files
   std::string title;
@@ -156,7 +174,9 @@ struct Panel {
   bool equal_aspect = false;               // one unit is as long on x as on y
   bool legend = true;
   std::optional<Extent> part;  // that is drawn, in two dimensions; empty: all
+  Orbit orbit = {};            // that it is seen from, in three
   bool density = false;        // keys are counted in hexagons (density_of), not drawn one by one
+  double hexagon = 0;          // their radius, in units of x; 0: as is usual on a page
   std::function<std::string(std::int32_t)> token_text = {};  // bytes of the tokens of points; may be empty
 
   bool is_3d() const { return !z.label.empty(); }

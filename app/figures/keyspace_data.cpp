@@ -63,7 +63,7 @@ KeyspaceBasis fit(const Recording& recording, int layer, int kv_head, const Read
   basis.axes.setZero(d, kMaxComponents);
   basis.explained.assign(kMaxComponents, std::nan(""));
   if (basis.run < 0) return basis;
-  const std::int64_t n = std::min(info->n_prompt(), info->runs[basis.run].n_tokens);
+  const std::int64_t n = basis.n_tokens = tokens_to_fit(*info);
   if (n == 0) return basis;
   basis.with_queries = info->queries;
   const std::vector<RowMatrixF> rows = read(basis, n);
@@ -77,6 +77,11 @@ KeyspaceBasis fit(const Recording& recording, int layer, int kv_head, const Read
 }
 
 }  // namespace
+
+std::int64_t tokens_to_fit(const recording::RecordingInfo& info) {
+  const int reference = reference_run(info);
+  return reference < 0 ? 0 : info.n_prompt_read(reference);
+}
 
 KeyspaceBasis fit_keyspace_basis(const Recording& recording, int layer, int kv_head) {
   return fit(recording, layer, kv_head, [&](const KeyspaceBasis& basis, std::int64_t n) {

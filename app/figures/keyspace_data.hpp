@@ -23,6 +23,7 @@ struct KeyspaceBasis {
   int layer = 0;
   int kv_head = 0;
   bool with_queries = false;      // false: queries were not recorded, keys alone
+  std::int64_t n_tokens = 0;      // of the prompt, that it was fitted on
   Eigen::VectorXd mean;           // (head_dim) joint mean
   RowMatrixD axes;                // (head_dim, 3) orthonormal columns, largest variance first; zero past rank
   std::vector<double> explained;  // (3) share of the total variance along each axis; NaN without variance
@@ -33,6 +34,9 @@ struct KeyspaceBasis {
 // paper. Over no tokens at all the axes are zero.
 //   throws UsageError on a layer or head that is not there, FileError when keys were not recorded
 KeyspaceBasis fit_keyspace_basis(const recording::Recording& recording, int layer, int kv_head);
+
+// Prompt tokens that axes can be fitted on now: fewer than there are while a recording grows.
+std::int64_t tokens_to_fit(const recording::RecordingInfo& info);
 
 // Nearly the same axes from a sixteenth of the keys and queries, spread over the prompt in stretches: in a
 // fraction of the time, where all of them are many.

@@ -64,6 +64,12 @@ std::string distinction(const RecordingInfo& info, const RunPlan& plan) {
 
 }  // namespace
 
+std::string describe_plan(const RunPlan& plan) {
+  std::string text = plan.policy;
+  for (const auto& [name, value] : settings_of(plan)) text += fmt::format("\n{} {}", name, value);
+  return text;
+}
+
 std::string run_label(const RecordingInfo& info, int run) {
   const RunPlan& plan = plan_of(info, run);
   const std::string label = plan.policy + distinction(info, plan);

@@ -17,6 +17,9 @@ namespace keyscope::figures {
 // nothing tells them apart.
 std::string run_label(const recording::RecordingInfo& info, int run);
 
+// A run's policy with all its options, budget and block size, a line each.
+std::string describe_plan(const recording::RunPlan& plan);
+
 // Runs as the places of an axis: by their labels, or where one is too long to be read there by the runs' own
 // names, with a key to them for the caption: " keydiff-2: anchor median, recent 0." Without one it is empty.
 struct RunNames {

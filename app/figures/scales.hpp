@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <numbers>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,24 +71,6 @@ PanelRanges shared_data_ranges(const std::vector<Panel>& panels);
 
 // Widens one of x and y about its middle so that a unit is as long on both, in a box of width × height.
 void equalize(PanelRanges& ranges, double width, double height);
-
-// A point of space as it is seen: right and up in the picture, and how far into it.
-struct Turned {
-  double x = 0, y = 0, depth = 0;  // depth grows away from the eye
-};
-
-// A place that space is looked at from, without perspective; the third axis stands upright. Pages look from
-// where the window begins.
-struct Orbit {
-  double azimuth = -55 * std::numbers::pi / 180;  // radians, about the third axis
-  double elevation = 24 * std::numbers::pi / 180;  // radians above the plane of the first two, within ± π / 2
-
-  // By a drag across the picture, in radians: a point at the front follows it.
-  void drag(double right, double down);
-
-  Turned turn(double x, double y, double z) const;
-  bool operator==(const Orbit&) const = default;
-};
 
 inline constexpr int kColourMapSize = 256;
 inline constexpr Colour kMissing{0xD9, 0xD9, 0xD9};  // NaN in a heatmap, on a light background

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace keyscope::figures {
 
@@ -56,6 +57,41 @@ void turn_points(const Panel& space, const SpaceBox& box, const Orbit& orbit, Pa
       to.z[i] = static_cast<float>(a.depth * x + b.depth * y + c.depth * z);
     }
   }
+}
+
+void Orbit::drag(double right, double down) {
+  azimuth = std::remainder(azimuth + right, 2 * std::numbers::pi);
+  elevation = std::clamp(elevation + down, -std::numbers::pi / 2, std::numbers::pi / 2);
+}
+
+Turned Orbit::turn(double x, double y, double z) const {
+  const double right = x * std::cos(azimuth) - y * std::sin(azimuth);
+  const double into = x * std::sin(azimuth) + y * std::cos(azimuth);
+  return {right, z * std::cos(elevation) + into * std::sin(elevation),
+          into * std::cos(elevation) - z * std::sin(elevation)};
+}
+
+BoxFrame box_frame(const std::array<Turned, 8>& corners) {
+  constexpr double kAlike = 1e-3;  // of the box, by which no one can tell which is farther out
+  BoxFrame frame;
+  frame.nearest = std::ranges::min_element(corners, {}, &Turned::depth) - corners.begin();
+  double size = 0;
+  for (const Turned& corner : corners) size = std::max(size, std::hypot(corner.x, corner.y));
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    double farthest = -1, lowest = 0;
+    for (std::size_t low = 0; low < corners.size(); ++low) {
+      const std::size_t high = low | std::size_t{1} << axis;
+      if (low == high || !frame.is_drawn(low, axis)) continue;
+      const double x = (corners[low].x + corners[high].x) / 2, y = (corners[low].y + corners[high].y) / 2;
+      const double away = std::hypot(x, y), height = axis == 2 ? x : y;
+      const bool alike = std::abs(away - farthest) <= kAlike * size;
+      if (alike ? height >= lowest : away < farthest) continue;
+      farthest = away;
+      lowest = height;
+      frame.labelled[axis] = low;
+    }
+  }
+  return frame;
 }
 
 }  // namespace keyscope::figures

@@ -10,7 +10,7 @@ namespace keyscope::measures {
 
 std::optional<RouterMeasures> measure_router(const recording::Recording& recording, int run, int layer) {
   const auto info = recording.info();
-  const std::int64_t n_prompt_seen = std::min(info->n_prompt(), run_of(*info, run).n_tokens);
+  const std::int64_t n_prompt_seen = info->n_prompt_read(run);
   const recording::LayerRouting routing = recording.routing(run, layer);
   RouterMeasures measures;
   measures.layer = layer;

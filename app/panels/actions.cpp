@@ -27,15 +27,16 @@ struct KeyName {
   int key;
   std::string_view name;
 };
-constexpr KeyName kKeyNames[] = {{ImGuiKey_LeftArrow, "←"}, {ImGuiKey_RightArrow, "→"},
-                                 {ImGuiKey_UpArrow, "↑"},   {ImGuiKey_DownArrow, "↓"},
-                                 {ImGuiKey_Home, "Home"},   {ImGuiKey_End, "End"},
-                                 {ImGuiKey_Space, "Space"}};
+constexpr KeyName kKeyNames[] = {
+    {ImGuiKey_LeftArrow, "←"},   {ImGuiKey_RightArrow, "→"},    {ImGuiKey_UpArrow, "↑"},
+    {ImGuiKey_DownArrow, "↓"},   {ImGuiKey_Home, "Home"},       {ImGuiKey_End, "End"},
+    {ImGuiKey_PageUp, "Page ↑"}, {ImGuiKey_PageDown, "Page ↓"}, {ImGuiKey_Space, "Space"}};
 
 std::string key_name(int key) {
   const auto named = std::ranges::find(kKeyNames, key, &KeyName::key);
   if (named != std::end(kKeyNames)) return std::string(named->name);
   const bool digit = key >= ImGuiKey_0 && key <= ImGuiKey_9;
+  assert(digit || (key >= ImGuiKey_A && key <= ImGuiKey_Z));
   return std::string(1, static_cast<char>(digit ? '0' + (key - ImGuiKey_0) : 'A' + (key - ImGuiKey_A)));
 }
 
@@ -175,6 +176,11 @@ std::string_view needs_command(const Session& session) {
   return session::view_command_refusal(session.state());
 }
 
+std::string_view needs_queries(const Session& session) {
+  if (!session.state().loaded()) return needs_recording(session);
+  return session.state().info->queries ? "" : "queries were not recorded: capture with --record keys,queries";
+}
+
 std::string_view needs_held(const Session& session) {
   if (!session.state().loaded()) return needs_recording(session);
   return session.state().locked ? "" : "a click on a token holds it; then its neighbours can be selected";
@@ -301,7 +307,7 @@ constexpr std::array kActions{
               needs_recording, [](T& t, int nth) { toggle_nth_beside(t.session(), nth); }),
     in_panels("next_measure", "Next measure on the head map", {ImGuiKey_M}, needs_recording,
               [](T& t, int) { next_measure(t.session()); }),
-    in_panels("queries", "Queries in the key space, shown or hidden", {ImGuiKey_Q}, needs_recording,
+    in_panels("queries", "Queries in the key space, shown or hidden", {ImGuiKey_Q}, needs_queries,
               [](T& t, int) { toggle_queries(t.session()); }),
     in_panels("neighbours", "Select the keys most like the held one", {ImGuiKey_N}, needs_held,
               [](T& t, int) { t.session().select_neighbours(); }),

@@ -50,12 +50,16 @@ std::string worth_of(const session::SessionState& state) {
 // One curve over the budget, with where the slider stands; a drag along it moves the slider.
 void draw_curve(PanelContext& context, const char* name, const std::vector<double>& x,
                 const std::vector<double>& y, ImVec2 size, measures::WhatIf& wanted) {
+  ImGui::BeginGroup();
+  const float above = ImGui::GetCursorPosY();
+  dim_text(context, fit_text(context.fonts.small, name, size.x));
+  size.y -= ImGui::GetCursorPosY() - above;
   push_font(context.fonts.small);
   constexpr ImPlotFlags kBare = ImPlotFlags_NoLegend | ImPlotFlags_NoMenus | ImPlotFlags_NoMouseText |
                                 ImPlotFlags_NoFrame | ImPlotFlags_NoTitle | ImPlotFlags_NoBoxSelect;
   if (ImPlot::BeginPlot(fmt::format("##{}", name).c_str(), size, kBare)) {
     ImPlot::SetupAxis(ImAxis_X1, nullptr, ImPlotAxisFlags_Lock | ImPlotAxisFlags_NoMenus);
-    ImPlot::SetupAxis(ImAxis_Y1, name, ImPlotAxisFlags_AutoFit | ImPlotAxisFlags_NoMenus);
+    ImPlot::SetupAxis(ImAxis_Y1, nullptr, ImPlotAxisFlags_AutoFit | ImPlotAxisFlags_NoMenus);
     constexpr std::array kTicks{0.0, 50.0, 100.0};
     constexpr std::array kNames{"0", "50", "100 %"};
     ImPlot::SetupAxisTicks(ImAxis_X1, kTicks.data(), static_cast<int>(kTicks.size()), kNames.data());
@@ -69,6 +73,7 @@ void draw_curve(PanelContext& context, const char* name, const std::vector<doubl
     ImPlot::EndPlot();
   }
   ImGui::PopFont();
+  ImGui::EndGroup();
 }
 
 void draw_curves(PanelContext& context, measures::WhatIf& wanted) {

@@ -16,6 +16,7 @@
 #include "app/figures/nexus.hpp"
 #include "app/panels/actions.hpp"
 #include "app/panels/panel_context.hpp"
+#include "app/session/export_view.hpp"
 #include "app/session/live_request.hpp"
 #include "base/text.hpp"
 
@@ -137,6 +138,7 @@ void end_dialog() {
 void Dialogs::open(Dialog dialog) {
   open_ = dialog;
   just_opened_ = true;
+  refusal_.clear();
 }
 
 bool Dialogs::take_key(const KeyPress& press, ActionTarget& target) {
@@ -183,15 +185,12 @@ void Dialogs::open_file(const std::string& path, PanelContext& context) {
 // The desktop's dialog; ours where there is none.
 void Dialogs::choose_file(PanelContext& context) {
   const auto& state = context.state();
-  if (listed_.folder.empty()) {
-    std::error_code error;
-    const fs::path shown = state.path.empty() ? fs::path() : fs::path(state.path).parent_path();
-    listed_ = session::list_folder(shown.empty() ? fs::current_path(error) : shown);
-  } else {
-    listed_ = session::list_folder(listed_.folder);  // files come and go
-  }
-  typed_.clear();
-  cursor_ = -1;
+  std::error_code error;
+  const fs::path shown = state.path.empty() ? fs::path() : fs::path(state.path).parent_path();
+  if (!listed_.folder.empty())
+    list(listed_.folder);  // files come and go
+  else
+    list(shown.empty() ? fs::current_path(error) : shown);
   if (desktop_.ask({session::DesktopDialog::Kind::kOpen,
                     "Open a recording or figures",
                     listed_.folder / "",
@@ -231,7 +230,10 @@ bool Dialogs::draw_path(PanelContext& context, std::string& path, bool& replace,
   const float button = context.px(90);
   ImGui::SetNextItemWidth(browse ? -button - ImGui::GetStyle().ItemSpacing.x : -1);
   const bool entered = text_field(context, "##path", "", &path, ImGuiInputTextFlags_EnterReturnsTrue);
-  if (ImGui::IsItemEdited()) replace = false;
+  if (ImGui::IsItemEdited()) {
+    replace = false;
+    refusal_.clear();
+  }
   if (!browse) return entered;
   ImGui::SameLine();
   ImGui::BeginDisabled(desktop_.is_open());
@@ -243,13 +245,26 @@ bool Dialogs::draw_path(PanelContext& context, std::string& path, bool& replace,
   return entered;
 }
 
+void Dialogs::draw_refusal(const PanelContext& context) {
+  if (refusal_.empty()) return;
+  ImGui::PushStyleColor(ImGuiCol_Text, context.theme.error);
+  ImGui::TextWrapped("%s", refusal_.c_str());
+  ImGui::PopStyleColor();
+}
+
+// Lists a folder, in which nothing is looked for yet.
+void Dialogs::list(const fs::path& folder) {
+  listed_ = session::list_folder(folder);
+  typed_from_ = listed_.folder;
+  typed_.clear();
+  cursor_ = -1;
+}
+
 // Goes into a folder, or opens a file.
 void Dialogs::enter(const session::FolderEntry& entry, PanelContext& context) {
   const fs::path path = (listed_.folder / entry.name).lexically_normal();
   if (!entry.is_folder()) return open_file(path.string(), context);
-  listed_ = session::list_folder(path);
-  typed_.clear();
-  cursor_ = -1;
+  list(path);
   refocus_ = true;
 }
 
@@ -289,12 +304,9 @@ void Dialogs::draw_open(PanelContext& context) {
   ImGui::SetNextItemWidth(-1);
   const bool entered = text_field(context, "##path", "a part of a name, or a path", &typed_,
                                   ImGuiInputTextFlags_EnterReturnsTrue);
-  if (auto typed = session::read_typed_path(listed_.folder, typed_); typed.folder != listed_.folder) {
-    listed_ = session::list_folder(typed.folder);
-    typed_ = std::move(typed.part);
-    refocus_ = true;
-  }
-  const auto entries = session::entries_with(listed_, typed_);
+  const session::TypedPath typed = session::read_typed_path(typed_from_, typed_);
+  if (typed.folder != listed_.folder) listed_ = session::list_folder(typed.folder);
+  const auto entries = session::entries_with(listed_, typed.part);
   const int n = static_cast<int>(entries.size());
   if (ImGui::IsKeyPressed(ImGuiKey_DownArrow)) cursor_ = std::min(cursor_ + 1, n - 1);
   if (ImGui::IsKeyPressed(ImGuiKey_UpArrow)) cursor_ = std::max(cursor_ - 1, 0);
@@ -305,15 +317,16 @@ void Dialogs::draw_open(PanelContext& context) {
   if (ImGui::Button("Close", {context.px(90), 0})) close();
   if (go && open_ == Dialog::kOpen) {
     std::error_code error;
-    const fs::path exact = listed_.folder / typed_;
+    const fs::path exact = listed_.folder / typed.part;
     if (cursor_ >= 0)
       enter(entries[cursor_], context);
-    else if (!typed_.empty() && fs::is_regular_file(exact, error))
+    else if (!typed.part.empty() && fs::is_regular_file(exact, error))
       open_file(exact.string(), context);
-    else if (!typed_.empty() && n == 1)
+    else if (!typed.part.empty() && n == 1)
       enter(entries.front(), context);
-    else
-      refocus_ = true;
+    else if (fs::is_directory(exact, error))
+      list(exact);
+    refocus_ = true;
   }
   end_dialog();
 }
@@ -424,12 +437,18 @@ void Dialogs::draw_export(PanelContext& context) {
   if (state.comparing(state.view)) about += fmt::format(" of {}", state.run().plan.name);
   dim_text(context, about);
   ImGui::PopTextWrapPos();
+  draw_refusal(context);
   std::error_code error;
   const bool taken = std::filesystem::exists(export_path_, error);
   if (ImGui::Button("Export", {context.px(110), 0}) || entered) {
-    context.session.export_view(export_path_, export_choice_);
-    export_choice_.page.replace = false;  // asked for anew, file by file
-    close();
+    refusal_ = session::export_refusal(state.view, export_path_, export_choice_.page.replace);
+    if (refusal_.empty()) {
+      context.session.export_view(export_path_, export_choice_);
+      export_choice_.page.replace = false;  // asked for anew, file by file
+      close();
+    } else {
+      ImGui::SetKeyboardFocusHere(-1);
+    }
   }
   ImGui::SameLine();
   if (ImGui::Button("Close", {context.px(90), 0})) close();
@@ -452,6 +471,7 @@ void Dialogs::draw_save(PanelContext& context) {
   }
   const bool entered =
       draw_path(context, save_path_, save_replace_, "Save this run as a recording", Wanted::kSave);
+  draw_refusal(context);
   std::error_code error;
   const bool taken = fs::exists(save_path_, error);
   const bool go = ImGui::Button("Save", {context.px(110), 0}) || entered;
@@ -461,7 +481,8 @@ void Dialogs::draw_save(PanelContext& context) {
     ImGui::SameLine(0, context.px(18));
     tick_box(context, "Replace the file that is there", &save_replace_);
   }
-  if (go && !save_path_.empty()) {
+  if (go) refusal_ = session::path_refusal(save_path_, save_replace_);
+  if (go && refusal_.empty()) {
     context.session.save_recording(save_path_, save_replace_);
     save_replace_ = false;
     close();

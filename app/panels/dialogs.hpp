@@ -37,11 +37,13 @@ class Dialogs {
   void draw_open(PanelContext& context);
   void draw_folder(PanelContext& context, const std::vector<session::FolderEntry>& entries);
   void open_file(const std::string& path, PanelContext& context);
+  void list(const std::filesystem::path& folder);
   void enter(const session::FolderEntry& entry, PanelContext& context);
   void choose_file(PanelContext& context);
   void wait_for(Wanted wanted);
   void take_choice(PanelContext& context);
   bool draw_path(PanelContext& context, std::string& path, bool& replace, const char* title, Wanted wanted);
+  void draw_refusal(const PanelContext& context);
   void draw_export(PanelContext& context);
   void draw_save(PanelContext& context);
   void propose_name(const PanelContext& context);
@@ -53,7 +55,10 @@ class Dialogs {
 
   Dialog open_ = Dialog::kNone;
   bool just_opened_ = false;
-  session::FolderList listed_;  // what can be opened, and what of it is looked for
+  session::FolderList listed_;  // what can be opened
+  // What is typed, from the folder that was listed when typing began: the field owns its text while it is
+  // typed into, however many folders are gone through.
+  std::filesystem::path typed_from_;
   std::string typed_;
   int cursor_ = -1;       // by the arrow keys; -1: nowhere
   bool refocus_ = false;  // the path is typed into in the next frame
@@ -62,6 +67,7 @@ class Dialogs {
   std::string save_path_ = "run.h5";
   bool save_replace_ = false;
   int export_theme_ = 0;  // as the window, light, dark
+  std::string refusal_;   // why what was asked for cannot be written there
   // The picture that was asked for, what it was asked for, and the one that is there.
   int preview_asked_ = -1, preview_shown_ = -1;
   session::ExportChoice previewed_;

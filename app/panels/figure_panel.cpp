@@ -49,7 +49,7 @@ void FigurePanel::draw_list(PanelContext& context, const Rect& rect) const {
                          selected ? context.theme.selected : context.theme.hover, context.px(4));
     if (selected)
       list.AddRectFilled(at, {at.x + context.px(3), at.y + size.y}, context.theme.accent, context.px(2));
-    if (selected && ImGui::IsWindowAppearing()) ImGui::SetScrollHereY();
+    if (selected && (ImGui::IsWindowAppearing() || made_.figure != state.figure)) ImGui::SetScrollHereY();
     const float left = at.x + context.px(12);
     const float room = size.x - context.px(18);
     draw_text(list, context.fonts.regular, {left, at.y + context.px(5)}, context.theme.text,

@@ -48,7 +48,8 @@ void draw_measure_choice(PanelContext& context) {
     ImGui::SetKeyboardFocusHere();
   }
   ImGui::SetNextItemWidth(-1);
-  text_field(context, "##wanted", "find a measure", &wanted);
+  const bool entered =
+      text_field(context, "##wanted", "find a measure", &wanted, ImGuiInputTextFlags_EnterReturnsTrue);
   note_widget(context, "measure_filter");
   const auto has = [](std::string_view text) {
     return lower_case(text).find(lower_case(wanted)) != std::string::npos;
@@ -56,6 +57,10 @@ void draw_measure_choice(PanelContext& context) {
   const auto is_wanted = [&](const MeasureChoice& choice) {
     return has(session::measure_label(choice)) || has(choice.meaning);
   };
+  if (const auto first = std::ranges::find_if(choices, is_wanted); entered && first != choices.end()) {
+    context.session.choose_measure(first - choices.begin());
+    ImGui::CloseCurrentPopup();
+  }
   for (std::size_t group = 0; group < choices.size(); ++group) {
     const std::string_view name = choices[group].group;
     bool first = true;
@@ -71,6 +76,12 @@ void draw_measure_choice(PanelContext& context) {
   }
 }
 
+// What is chosen, as far as a box of this width shows it.
+std::string in_box(const PanelContext& context, const std::string& text, float width) {
+  return fit_text(context.fonts.regular, text,
+                  width - ImGui::GetFrameHeight() - 2 * ImGui::GetStyle().FramePadding.x);
+}
+
 void draw_measure_box(PanelContext& context, float width) {
   const MeasureChoice& chosen = session::measure_choices()[context.state().measure];
   ImGui::SetNextItemWidth(width);
@@ -78,7 +89,8 @@ void draw_measure_box(PanelContext& context, float width) {
   const ImVec2 most(std::min(context.px(kPopupWidth), display.x),
                     std::min(context.px(kPopupHeight), 0.8F * display.y));
   ImGui::SetNextWindowSizeConstraints({most.x, 0}, most);
-  const bool open = ImGui::BeginCombo("##measure", session::measure_label(chosen).c_str());
+  const bool open =
+      ImGui::BeginCombo("##measure", in_box(context, session::measure_label(chosen), width).c_str());
   if (open) {
     draw_measure_choice(context);
     ImGui::EndCombo();
@@ -101,8 +113,8 @@ void draw_reference_box(PanelContext& context, float width) {
   const auto name_of = [&](int run) { return state.info->runs[run].plan.name; };
   const char* sign = overlap ? "with" : "−";
   ImGui::SetNextItemWidth(width);
-  const bool open = ImGui::BeginCombo(
-      "##reference", reference < 0 ? "alone" : fmt::format("{} {}", sign, name_of(reference)).c_str());
+  const std::string shown = reference < 0 ? "alone" : fmt::format("{} {}", sign, name_of(reference));
+  const bool open = ImGui::BeginCombo("##reference", in_box(context, shown, width).c_str());
   if (open) {
     if (!overlap) draw_run(context, -1, "alone");
     for (int run = 0; run < static_cast<int>(state.info->runs.size()); ++run)
@@ -148,6 +160,7 @@ std::string scale_note(const PanelContext& context, const HeadMap& map) {
   if (map.n_measured < n_heads && context.state().measures_error.empty())
     return fmt::format("{} of {} heads measured", map.n_measured, n_heads);
   if (!has_values(map)) return "no head has a value";
+  if (map.of_first > 0) return fmt::format("of the first {} tokens", format_count(map.of_first));
   std::string unit = choice_of(map).unit;
   if (map.scale.colour_map != figures::ColourMap::kDiverging) return unit;
   return unit.empty() ? "0" : "0 " + unit;

@@ -137,6 +137,9 @@ std::string policy_of(const session::SessionState& state) {
     text += "  ·  reading …";
   else if (state.selected().settling)
     text += "  ·  axes from some keys and queries, all to come …";
+  else if (const auto& points = state.selected().points;
+           points && points->basis->n_tokens < figures::tokens_to_fit(*state.info))
+    text += fmt::format("  ·  axes of the first {} tokens", format_count(points->basis->n_tokens));
   return text;
 }
 
@@ -301,7 +304,8 @@ void KeyspacePanel::note_shown(PanelContext& context) const {
 void KeyspacePanel::draw_tile(PanelContext& context, const session::RunTile& tile, const Rect& rect,
                               float bar) {
   KeyspacePlot& plot = *plots_.at(tile.id);
-  if (plot.picture() == nullptr) return draw_tile_refusal(context, tile, rect);
+  if (plot.picture() == nullptr || plot.picture()->points->n_tokens == 0)
+    return draw_tile_refusal(context, tile, rect, "no block yet");
   ImGui::PushID(tile.id.source);
   ImGui::PushID(tile.id.run);
   plot.draw(context, scene_, tile, {rect.x, rect.y, rect.width - bar, rect.height});
@@ -389,7 +393,8 @@ void KeyspacePanel::draw(PanelContext& context, const Rect& rect) {
   // Which keys score highest is said by colour here, not by circles about them.
   std::vector<std::string> hidden = scene_.legend.hidden();
   hidden.emplace_back(figures::kTopKeysSeries);
-  context.session.note_shown(session::kKeyspaceView, {{part_of(scene_.view), std::move(hidden)}});
+  context.session.note_shown(session::kKeyspaceView, {{part_of(scene_.view), std::move(hidden), scene_.orbit,
+                                                       KeyspacePlot::hexagon(context, scene_.view)}});
 }
 
 }  // namespace keyscope::window

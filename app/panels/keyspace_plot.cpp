@@ -22,7 +22,7 @@ namespace keyscope::window {
 namespace {
 
 constexpr float kPickRadiusPx = 9, kHexagonPx = 7;
-constexpr std::size_t kPeaks = 12, kMostNames = 40;
+constexpr std::size_t kMostNames = 40;
 constexpr float kLeastHeightForAxisNames = 120, kLeastWidthForAxisNames = 230;
 constexpr double kTurnPerPixel = 0.008;  // radians
 
@@ -101,11 +101,15 @@ void KeyspacePlot::draw_content(PanelContext& context, const KeyspaceScene& scen
   ImPlot::PopPlotClipRect();
 }
 
+double KeyspacePlot::hexagon(const PanelContext& context, const PlotView& view) {
+  return context.px(kHexagonPx) / view.pixels_per_unit_x();
+}
+
 void KeyspacePlot::draw_density(PanelContext& context, const KeyspaceScene& scene) {
   const float radius = context.px(kHexagonPx);
   if (std::tuple now{revision_, view_.revision(), scene.legend.hidden()}; now != counted_for_) {
     density_ = figures::density_of(seen_, scene.legend.hidden(), view_.limits(), view_.pixels_per_unit_x(),
-                                   view_.pixels_per_unit_y(), radius, kPeaks);
+                                   view_.pixels_per_unit_y(), radius, figures::kNamedPeaks);
     counted_for_ = std::move(now);
   }
   ImDrawList& list = *ImPlot::GetPlotDrawList();

@@ -47,6 +47,8 @@ class KeyspacePlot {
   const std::optional<figures::ColourScale>& own_scale() const { return own_scale_; }
   const figures::Panel& panel() const { return seen_; }
   bool in_space() const { return seen_.is_3d(); }
+  // The radius of the hexagons that keys are counted in, in units of x.
+  static double hexagon(const PanelContext& context, const PlotView& view);
   figures::SpaceBox box() const { return box_; }
   Rect frame() const { return {view_.left(), view_.top(), view_.width(), view_.height()}; }
   // All that is shown of the head, at every block where points stand still; not of space.

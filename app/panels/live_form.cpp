@@ -24,23 +24,41 @@ namespace {
 constexpr float kBrowsePx = 84;
 constexpr float kLeastHeightForLook = 560;  // of the window: Run must stay in sight
 
-// A field's label, and behind it what is wrong with what stands in the field.
-void label(const PanelContext& context, const std::string& text, const std::string& problem = {}) {
-  dim_text(context, text);
-  if (problem.empty()) return;
-  ImGui::SameLine(0, context.px(10));
+// What is wrong, as far as there is room; all of it where it is pointed at.
+void draw_problem(const PanelContext& context, const std::string& problem, float room) {
   push_font(context.fonts.small);
   ImGui::PushStyleColor(ImGuiCol_Text, context.theme.error);
-  ImGui::TextUnformatted(problem.c_str());
+  const std::string fitted = fit_text(context.fonts.small, problem, room);
+  ImGui::TextUnformatted(fitted.c_str());
   ImGui::PopStyleColor();
   ImGui::PopFont();
+  if (fitted != problem && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", problem.c_str());
+}
+
+// A field's label, and behind it what is wrong with what stands in the field; below it, where it is longer.
+void label(const PanelContext& context, const std::string& text, const std::string& problem = {}) {
+  const float width = ImGui::GetContentRegionAvail().x, gap = context.px(10);
+  dim_text(context, text);
+  if (problem.empty()) return;
+  const float rest = width - text_size(context.fonts.small, text).x - gap;
+  const bool fits = text_size(context.fonts.small, problem).x <= rest;
+  if (fits) ImGui::SameLine(0, gap);
+  draw_problem(context, problem, fits ? rest : width);
+}
+
+// The label of a column that is as wide as its field: in red where something is wrong, which stands
+// elsewhere.
+void column_label(const PanelContext& context, const std::string& text, float width,
+                  const std::string& problem) {
+  const std::string fitted = fit_text(context.fonts.small, text, width);
+  problem.empty() ? dim_text(context, fitted) : draw_problem(context, fitted, width);
 }
 
 // A number under its label, as one column of `width`.
 void number_column(PanelContext& context, const std::string& text, const char* name, int& value, float width,
                    const std::string& problem) {
   ImGui::BeginGroup();
-  label(context, fit_text(context.fonts.small, text, width), problem);
+  column_label(context, text, width, problem);
   ImGui::SetNextItemWidth(width);
   number_field(context, fmt::format("##{}", name).c_str(), &value);
   note_widget(context, name);
@@ -270,7 +288,7 @@ void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& 
   // Placed by hand: SameLine would set the labels on the fields' baseline.
   const ImVec2 at = ImGui::GetCursorScreenPos();
   ImGui::BeginGroup();
-  label(context, fit_text(context.fonts.small, "Budget (rows, or a share)", width), problems.budget);
+  column_label(context, "Budget (rows, or a share)", width, problems.budget);
   ImGui::SetNextItemWidth(width);
   text_field(context, "##budget", "256, or 25%", &budget_);
   note_widget(context, "budget");
@@ -280,6 +298,11 @@ void LiveForm::draw_numbers(PanelContext& context, const session::LiveProblems& 
   ImGui::SetCursorScreenPos({at.x + 2 * (width + gap), at.y});
   number_column(context, "Tokens to generate", "generate", generate_, width, problems.generate);
   // Always a line, so that nothing jumps while a prompt is written.
+  for (const auto& [name, problem] : {std::pair("Budget", &problems.budget),
+                                      {"Block", &problems.block},
+                                      {"Tokens to generate", &problems.generate}})
+    if (!problem->empty())
+      return draw_problem(context, fmt::format("{}: {}", name, *problem), ImGui::GetContentRegionAvail().x);
   const std::string text = problems.prompt.empty() ? amounts(request()) : "";
   dim_text(context, text.empty() ? " " : text);
 }

@@ -10,6 +10,7 @@
 #include "app/panels/live_form.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/panels/panels.hpp"
+#include "app/panels/tiles.hpp"
 #include "base/text.hpp"
 
 namespace keyscope::window {
@@ -111,6 +112,15 @@ void click(PanelContext& context, const session::RunChoice& choice, bool on_butt
     context.session.select_run(choice.id.run);
 }
 
+// Scrolls the list to the row at the cursor when it is the selected one for the first time.
+void scroll_to_once(int nth) {
+  constexpr ImGuiID kShown = 1;
+  ImGuiStorage& storage = *ImGui::GetStateStorage();  // the list's
+  if (storage.GetInt(kShown, -1) == nth) return;
+  storage.SetInt(kShown, nth);
+  ImGui::SetScrollHereY();
+}
+
 void draw_run_row(PanelContext& context, std::size_t nth) {
   const auto& state = context.state();
   const session::RunChoice choice = state.choices[nth];
@@ -123,6 +133,7 @@ void draw_run_row(PanelContext& context, std::size_t nth) {
   ImGui::PushID(static_cast<int>(nth));
   const bool clicked = ImGui::InvisibleButton("run", size);
   const bool hovered = ImGui::IsItemHovered();
+  if (selected) scroll_to_once(static_cast<int>(nth));
   ImGui::PopID();
   context.widgets[fmt::format("run_{}", nth)] = {at.x, at.y, size.x, size.y};
 
@@ -140,7 +151,7 @@ void draw_run_row(PanelContext& context, std::size_t nth) {
   beside.draw(context, hovered);
   const std::string detail = detail_of(shown, choice);
   const float detail_x = at.x + size.x - size.y - context.px(2) - text_size(small, detail).x;
-  const auto look = figures::policy_look(run.plan.policy);
+  const auto look = look_of(state, choice.id);
   draw_marker(list, look.marker, {at.x + context.px(32), at.y + 0.5F * size.y}, context.px(9),
               ink_colour(context.theme, look.colour), 0);
   const float name_x = at.x + context.px(46);
@@ -148,9 +159,8 @@ void draw_run_row(PanelContext& context, std::size_t nth) {
             run.blocks_done > 0 && choice.refusal.empty() ? context.theme.text : context.theme.dim,
             fit_text(context.fonts.bold, run.plan.name, detail_x - name_x - context.px(6)));
   draw_text(list, small, {detail_x, small_y}, context.theme.dim, detail);
-  if (hovered && !beside.under_mouse() && run.plan.parameters.size() > 2)
-    ImGui::SetTooltip("%s %s\nblock %lld", run.plan.policy.c_str(), run.plan.parameters.c_str(),
-                      static_cast<long long>(run.plan.block_size));
+  if (hovered && !beside.under_mouse() && run.plan.policy != "none")
+    ImGui::SetTooltip("%s", figures::describe_plan(run.plan).c_str());
   if (clicked) click(context, choice, beside.under_mouse());
 }
 

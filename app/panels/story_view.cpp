@@ -166,6 +166,7 @@ void draw_afterwards(PanelContext& context, const TokenStory& story) {
   dim_text(context, "After its eviction, with the full cache");
   if (!story.afterwards) return wrapped(context, story.afterwards_missing);
   const auto& after = *story.afterwards;
+  if (after.n_queries == 0) return wrapped(context, "it went with the last block: no query came after it");
   std::string text = fmt::format("it would still have received {:.3g}", after.received);
   if (after.received_in_all > 0)
     text += fmt::format(", {} of all it gets", format_share(after.received / after.received_in_all, 1));

@@ -115,7 +115,7 @@ bool TextView::is_found(std::int64_t token) const {
 }
 
 void TextView::draw_search(PanelContext& context) {
-  ImGui::SetNextItemWidth(context.px(kSearchPx));
+  ImGui::SetNextItemWidth(std::min(context.px(kSearchPx), ImGui::GetContentRegionAvail().x));
   if (focus_search_) ImGui::SetKeyboardFocusHere();
   focus_search_ = false;
   const bool entered = text_field(context, "##find", "Find (Ctrl+F)", &wanted_,
@@ -126,30 +126,32 @@ void TextView::draw_search(PanelContext& context) {
     go_to_match(ImGui::GetIO().KeyShift ? -1 : 1, context);
     focus_search_ = true;  // Enter goes on to the next
   }
-  if (const auto& selected = context.state().tokens) {
-    ImGui::SameLine();
-    ImGui::AlignTextToFramePadding();
-    dim_text(context, fmt::format("{} selected", format_count(static_cast<long long>(selected->size()))));
+  std::string about;
+  if (const auto& selected = context.state().tokens)
+    about = fmt::format("{} selected", format_count(static_cast<long long>(selected->size())));
+  if (!wanted_.empty()) {
+    const std::string n_found = format_count(static_cast<long long>(matches_.size()));
+    about += about.empty() ? "" : "  ";
+    about += matches_.empty() ? "not found"
+             : match_ < 0     ? fmt::format("{} found; Enter goes to the next", n_found)
+                              : fmt::format("{} of {}", format_count(match_ + 1), n_found);
   }
-  if (wanted_.empty()) return;
+  if (about.empty()) return;
   ImGui::SameLine();
   ImGui::AlignTextToFramePadding();
-  if (matches_.empty())
-    dim_text(context, "not found");
-  else if (match_ < 0)
-    dim_text(context, fmt::format("{} found; Enter goes to the next",
-                                  format_count(static_cast<long long>(matches_.size()))));
-  else
-    dim_text(context, fmt::format("{} of {}", format_count(match_ + 1),
-                                  format_count(static_cast<long long>(matches_.size()))));
+  dim_text(context, fit_text(context.fonts.small, about, ImGui::GetContentRegionAvail().x));
 }
 
 void TextView::draw_tools(PanelContext& context) {
   const auto choices = session::shade_choices();
+  const float right = ImGui::GetCursorScreenPos().x + ImGui::GetContentRegionAvail().x, gap = context.px(12);
   ImGui::AlignTextToFramePadding();
   dim_text(context, "shaded by");
   ImGui::SameLine();
-  ImGui::SetNextItemWidth(context.px(170));
+  const float box = ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x +
+                    text_size(context.fonts.regular, "Flow").x;
+  ImGui::SetNextItemWidth(
+      std::clamp(ImGui::GetContentRegionAvail().x - gap - box, context.px(60), context.px(170)));
   if (ImGui::BeginCombo("##shade", choices[shade_].label)) {
     for (std::size_t i = 0; i < choices.size(); ++i) {
       if (ImGui::Selectable(choices[i].label, i == shade_)) shade_ = i;
@@ -160,7 +162,7 @@ void TextView::draw_tools(PanelContext& context) {
     ImGui::SetTooltip("%s; by rank among the tokens seen", choices[shade_].meaning);
   }
   note_widget(context, "shade");
-  ImGui::SameLine(0, context.px(12));
+  ImGui::SameLine(0, gap);
   if (tick_box(context, "Flow", &flows_)) {
     flow_chosen_ = true;
     layout_width_ = -1;
@@ -168,7 +170,8 @@ void TextView::draw_tools(PanelContext& context) {
   if (ImGui::IsItemHovered())
     ImGui::SetTooltip("Fill the lines: single line breaks of the text are passed over, blank lines stay");
   note_widget(context, "flow");
-  ImGui::SameLine(0, context.px(12));
+  // On a line of its own where it would be cut off.
+  if (right - ImGui::GetItemRectMax().x >= gap + context.px(kSearchPx)) ImGui::SameLine(0, gap);
   draw_search(context);
 }
 
@@ -421,7 +424,7 @@ void draw_token_tooltip(PanelContext& context, const session::TokenFacts& facts,
   const std::string fate =
       facts.retained ? std::string("retained") : fmt::format("evicted at block {}", *facts.evicted_at);
   std::vector<std::string> lines{fmt::format("position {}, {}", format_count(facts.position), fate)};
-  if (facts.score) lines.push_back("score " + format_signed(*facts.score, 4));
+  if (facts.score) lines.push_back("KeyDiff score " + format_signed(*facts.score, 4));
   if (facts.attention_received)
     lines.push_back(fmt::format("attention received {:.4g}", *facts.attention_received));
 

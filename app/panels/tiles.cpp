@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "app/display/plot_legend.hpp"
-#include "app/figures/labels.hpp"
 #include "app/measures/answer.hpp"
 
 namespace keyscope::window {
@@ -21,22 +20,6 @@ std::size_t columns_for(const Rect& area, std::size_t n) {
   if (n <= 1) return 1;
   if (n == 2) return area.height > kTallFrom * area.width ? 1 : 2;
   return n == 3 && area.width >= kWide * area.height ? 3 : 2;
-}
-
-// The sign that the policy has in figures of all runs; earlier runs take theirs after those of the recording.
-figures::PolicyLooks::Look look_of(const session::SessionState& state, const session::RunId& id) {
-  figures::PolicyLooks looks;
-  figures::PolicyLooks::Look look{};
-  for (const auto& run : state.info->runs) {
-    look = looks.next(run.plan.policy);
-    if (id == session::RunId{0, static_cast<int>(&run - state.info->runs.data())}) return look;
-  }
-  for (const session::RunTile& tile : state.tiles) {
-    if (tile.id.source == 0) continue;
-    look = looks.next(tile.run().plan.policy);
-    if (tile.id == id) return look;
-  }
-  return look;
 }
 
 // The button that takes a tile away; returns the room that it takes.
@@ -58,6 +41,21 @@ float draw_cross(PanelContext& context, const session::RunTile& tile, const Rect
 }
 
 }  // namespace
+
+figures::PolicyLooks::Look look_of(const session::SessionState& state, const session::RunId& id) {
+  figures::PolicyLooks looks;
+  figures::PolicyLooks::Look look{};
+  for (const auto& run : state.info->runs) {
+    look = looks.next(run.plan.policy);
+    if (id == session::RunId{0, static_cast<int>(&run - state.info->runs.data())}) return look;
+  }
+  for (const session::RunTile& tile : state.tiles) {
+    if (tile.id.source == 0) continue;
+    look = looks.next(tile.run().plan.policy);
+    if (tile.id == id) return look;
+  }
+  return looks.next(state.earlier[id.source - 1].recording->info()->runs[id.run].plan.policy);
+}
 
 std::vector<Rect> tile_rects(const Rect& area, std::size_t n, float gap) {
   const std::size_t columns = columns_for(area, n);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/figures/labels.hpp"
 #include "app/panels/panel_context.hpp"
 #include "app/session/run_tiles.hpp"
 
@@ -31,6 +32,9 @@ bool keep_with_runs(std::map<session::RunId, Thing>& things, const std::vector<s
   };
   return std::erase_if(things, is_gone) > 0;
 }
+
+// The sign that a run has in figures of all runs; earlier runs take theirs after those of the recording.
+figures::PolicyLooks::Look look_of(const session::SessionState& state, const session::RunId& id);
 
 // Which tile is drawn first, so that others follow it in the same frame: the one under the mouse, and while a
 // button is held the one that it was pressed in.

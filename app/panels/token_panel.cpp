@@ -222,7 +222,7 @@ void draw_no_facts(PanelContext& context) {
                      width - context.px(16)));
   ImGui::Dummy({width, box_h});
   for (const char* label :
-       {"position", "id", "score", "attention received", "per query", "now", "came with block"})
+       {"position", "id", "KeyDiff score", "attention received", "per query", "now", "came with block"})
     fact(context, label, "–", context.theme.dim);
 }
 
@@ -241,8 +241,8 @@ void draw_facts(PanelContext& context, const TokenFacts& facts) {
   const ImU32 ink = context.theme.text;
   fact(context, "position", format_count(facts.position), ink);
   fact(context, "id", facts.id >= 0 ? std::to_string(facts.id) : none, ink);
-  fact(context, "score", facts.score ? format_signed(*facts.score, 4) : none, ink,
-       "KeyDiff's: −cos(key, mean of the keys seen by this block)");
+  fact(context, "KeyDiff score", facts.score ? format_signed(*facts.score, 4) : none, ink,
+       "−cos(key, mean of the keys seen by this block)");
   fact(context, "attention received",
        facts.attention_received ? fmt::format("{:.4g}", *facts.attention_received) : none, ink,
        "sum of weights over the prompt's queries, mean over the group");
@@ -262,19 +262,27 @@ constexpr std::size_t kHeadMeasures = 8;  // shown of a head; the map has all of
 // The measures of the selected head that are asked for most, and the chosen one, in the accent's colour.
 void draw_token_measures(PanelContext& context) {
   const auto& state = context.state();
+  const auto choices = session::measure_choices();
+  const auto measured = [&](std::size_t choice, int run) {
+    return session::find_measured(state.measured, {run, state.selection.layer, state.selection.kv_head},
+                                  choices[choice]);
+  };
   heading(context, "Head");
   ImGui::SameLine();
-  const bool whole = state.run().n_tokens >= state.info->n_prompt();
-  dim_text(context, whole ? "at the end of the prompt" : "so far");
-  const auto choices = session::measure_choices();
+  const auto* own = measured(shown_measure(state), state.selection.run);
+  const std::int64_t n_tokens = own != nullptr ? own->n_tokens : state.run().n_tokens;
+  if (n_tokens >= state.info->n_prompt())
+    dim_text(context, "at the end of the prompt");
+  else
+    dim_text(context, fmt::format("of the first {} tokens", format_count(n_tokens)));
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, context.px(3)});
   for (std::size_t row = 0; row < kHeadMeasures; ++row) {
     const bool last = row + 1 == kHeadMeasures;
     const std::size_t i = last ? std::max(row, shown_measure(state)) : row;
     const auto [run, biased] = session::run_of_map(*state.info, {i, -1}, state.selection.run);
-    const auto* found = session::find_measured(
-        state.measured, {run, state.selection.layer, state.selection.kv_head}, choices[i]);
-    const auto value = found == nullptr ? std::nullopt : figures::head_value(choices[i], *found, nullptr);
+    const session::MeasuredHead* found = measured(i, run);
+    const auto value =
+        found == nullptr ? std::nullopt : figures::head_value(choices[i], found->measures, nullptr);
     std::string label = session::measure_label(choices[i]);
     if (biased)
       label += ", biased";

@@ -72,9 +72,6 @@ void write_numbers(const ExportRequest& request, JobWatch& job) {
 void write_animation(const ExportRequest& request, JobWatch& job) {
   const ShownView& shown = request.shown;
   const std::int64_t n_frames = shown.selection.block + 1;
-  const auto name = is_figure_view(shown.view) ? shown.view : std::string(figures::figure_name("keyspace"));
-  if (!figures::understands(name, figures::FigureOption::kBlock))
-    throw UsageError(fmt::format("{} does not change from block to block: export it as a picture", name));
   const auto frame = [&](std::int64_t block) {
     ShownView moment = shown;
     moment.selection.block = block;
@@ -94,8 +91,6 @@ void write_animation(const ExportRequest& request, JobWatch& job) {
 // The key space and the text of the runs as one page for a browser.
 void write_page(const ExportRequest& request, JobWatch& job) {
   const ShownView& shown = request.shown;
-  if (shown.view != kKeyspaceView && shown.view != kTextView)
-    throw UsageError("a page (.html) shows the key space beside the text; choose one of these two views");
   const Selection& about = shown.selection;
   figures::ViewPage page{.layer = about.layer, .kv_head = about.kv_head, .block = about.block};
   for (const ShownRun& run : shown.runs) {
@@ -108,21 +103,61 @@ void write_page(const ExportRequest& request, JobWatch& job) {
   write_file(request.path, html, request.choice.page.replace);
 }
 
+bool is_token_table(const std::filesystem::path& path) {
+  return path.extension() == ".csv" || path.extension() == ".json";
+}
+
+void require_place(const std::filesystem::path& path, bool replace) {
+  if (path.empty()) throw UsageError("expected the name of a file");
+  if (std::error_code error; !replace && std::filesystem::exists(path, error))
+    throw FileError(fmt::format("{}: exists already; choose another name, or tick Replace", path.string()));
+  output_path(path, replace);
+}
+
+// That the file's extension goes with the view.
+void require_kind(const std::string& view, const std::filesystem::path& path) {
+  if (is_token_table(path)) return;
+  if (figures::is_page_path(path)) {
+    if (view == kKeyspaceView || view == kTextView) return;
+    throw UsageError("a page (.html) shows the key space beside the text; choose one of these two views");
+  }
+  if (!has_picture(view)) throw UsageError("this view has no picture; a .csv or .json file holds its tokens");
+  if (figures::is_nexus_path(path)) return;
+  if (!figures::is_animation_path(path)) return static_cast<void>(figures::format_of(path));
+  const std::string name = is_figure_view(view) ? view : std::string(figures::figure_name("keyspace"));
+  if (!figures::understands(name, figures::FigureOption::kBlock))
+    throw UsageError(fmt::format("{} does not change from block to block: export it as a picture", name));
+}
+
+template <typename Check>
+std::string refusal_of(const Check& check) {
+  std::string why;
+  guarded(check, [&](std::string what) { why = std::move(what); });
+  return why;
+}
+
 }  // namespace
 
+std::string path_refusal(const std::filesystem::path& path, bool replace) {
+  return refusal_of([&] { require_place(path, replace); });
+}
+
+std::string export_refusal(const std::string& view, const std::filesystem::path& path, bool replace) {
+  return refusal_of([&] {
+    require_place(path, replace);
+    require_kind(view, path);
+  });
+}
+
 void export_view(const ExportRequest& request, JobWatch& job) {
-  if (std::error_code error; !request.choice.page.replace && std::filesystem::exists(request.path, error))
-    throw FileError(
-        fmt::format("{}: exists already; choose another name, or tick Replace", request.path.string()));
-  const std::string extension = request.path.extension().string();
   const std::string& view = request.shown.view;
-  if (extension == ".csv" && view == kDifferenceView) return write_difference(request, job);
-  if (extension == ".csv" || extension == ".json") return write_tokens(request, extension == ".json");
+  require_place(request.path, request.choice.page.replace);
+  require_kind(view, request.path);
+  if (request.path.extension() == ".csv" && view == kDifferenceView) return write_difference(request, job);
+  if (is_token_table(request.path)) return write_tokens(request, request.path.extension() == ".json");
   if (figures::is_page_path(request.path)) return write_page(request, job);
-  if (!has_picture(view)) throw UsageError("this view has no picture; a .csv or .json file holds its tokens");
   if (figures::is_nexus_path(request.path)) return write_numbers(request, job);
   if (figures::is_animation_path(request.path)) return write_animation(request, job);
-  figures::format_of(request.path);  // before anything is read
   const figures::Figure figure = shown_figure(request.shown, job);
   job.check();
   figures::draw_to_file(figure, request.path, request.choice.page);
@@ -132,6 +167,10 @@ namespace {
 
 std::string file_word(const std::string& path) { return quote_word(full_path(path).string()); }
 
+std::string shown_look(const SessionState& state) {
+  return look_options(possible_look(*state.info, state.selection.run, state.look).look);
+}
+
 // What of the view is chosen besides head and block, where it is not as `view` begins.
 std::string view_options(const SessionState& state) {
   std::string options;
@@ -140,7 +179,7 @@ std::string view_options(const SessionState& state) {
   if (const int reference = state.map_choice().reference; reference >= 0)
     options += fmt::format(" --reference {}", quote_word(info.runs[reference].plan.name));
   if (state.locked) options += fmt::format(" --token {}", *state.locked);
-  options += look_options(state.look);
+  options += shown_look(state);
   for (const RunId& id : state.beside) options += " --beside " + quote_word(info.runs[id.run].plan.name);
   if (!is_figure_view(state.view)) return options;
   FigureSettings settings = settings_of(state.view, state.figure_settings);
@@ -186,7 +225,7 @@ std::string keyspace_command(const SessionState& state) {
   for (const RunTile& tile : state.tiles)
     if (!tile.selected) runs += " --run " + quote_word(info.runs[tile.id.run].plan.name);
   return fmt::format("keyscope figure {} keyspace {}{}{} --out keyspace.svg", file_word(state.path),
-                     selection_options(info, state.selection), runs, look_options(state.look));
+                     selection_options(info, state.selection), runs, shown_look(state));
 }
 
 }  // namespace keyscope::session

@@ -28,6 +28,11 @@ struct ExportRequest {
 //   picture of the text, Cancelled when it is called off
 void export_view(const ExportRequest& request, JobWatch& job);
 
+// Why a view cannot be written there, as far as that is known before it is made; empty where it can.
+//   replace: whether an existing file may be replaced
+std::string export_refusal(const std::string& view, const std::filesystem::path& path, bool replace);
+std::string path_refusal(const std::filesystem::path& path, bool replace);  // whatever is written
+
 // The command line that shows again what is shown now, in words that a POSIX shell reads back, with the
 // file's absolute path: `keyscope figure FILE NAME … --out NAME.svg` where a figure of one run is shown,
 // otherwise `keyscope view FILE … --view NAME`, with the runs beside it and the figure's settings.

@@ -9,11 +9,11 @@
 
 namespace keyscope::session {
 
-const measures::HeadMeasures* find_measured(const std::map<HeadKey, MeasuredHead>& measured,
-                                            const HeadKey& head, const figures::HeadMeasure& measure) {
+const MeasuredHead* find_measured(const std::map<HeadKey, MeasuredHead>& measured, const HeadKey& head,
+                                  const figures::HeadMeasure& measure) {
   const auto found = measured.find(head);
   const bool is_known = found != measured.end() && found->second.parts.has(figures::part_of_measure(measure));
-  return is_known ? &found->second.measures : nullptr;
+  return is_known ? &found->second : nullptr;
 }
 
 namespace {
@@ -28,13 +28,13 @@ HeadMap::Cell make_cell(const RecordingInfo& info, const std::map<HeadKey, Measu
   const auto* here = find_measured(measured, head, measure);
   if (here == nullptr) return {std::nullopt, "not measured yet"};
   if (choice.reference < 0) {
-    const auto value = figures::head_value(measure, *here, nullptr);
+    const auto value = figures::head_value(measure, here->measures, nullptr);
     return {value, value ? "" : figures::missing_reason(info, measure, head.kv_head)};
   }
   const auto* there = find_measured(measured, {choice.reference, head.layer, head.kv_head}, measure);
   if (there == nullptr)
     return {std::nullopt, fmt::format("not measured yet in {}", run_name(info, choice.reference))};
-  const auto value = figures::head_value(measure, *here, there);
+  const auto value = figures::head_value(measure, here->measures, &there->measures);
   return {value, value ? "" : figures::missing_reason(info, measure, head.kv_head)};
 }
 
@@ -83,7 +83,10 @@ HeadMap make_head_map(const RecordingInfo& info, const std::map<HeadKey, Measure
     map.cells.push_back(make_cell(info, measured, choice, head));
     values.push_back(map.cells.back().value);
     const auto is_measured = [&](int of) {
-      return find_measured(measured, {of, layer, kv_head}, measure) != nullptr;
+      const MeasuredHead* found = find_measured(measured, {of, layer, kv_head}, measure);
+      if (found != nullptr && found->n_tokens < info.n_prompt_read(of))
+        map.of_first = map.of_first == 0 ? found->n_tokens : std::min(map.of_first, found->n_tokens);
+      return found != nullptr;
     };
     const bool both = is_measured(run) && (choice.reference < 0 || is_measured(choice.reference));
     if (both) ++map.n_measured;

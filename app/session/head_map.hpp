@@ -21,9 +21,9 @@ struct MeasuredHead {
   measures::Parts parts = measures::Parts::all();
 };
 
-// A head's measures, where what one of them comes from is known; null: it is not measured yet.
-const measures::HeadMeasures* find_measured(const std::map<HeadKey, MeasuredHead>& measured,
-                                            const HeadKey& head, const figures::HeadMeasure& measure);
+// A head, where what one of its measures comes from is known; null: it is not measured yet.
+const MeasuredHead* find_measured(const std::map<HeadKey, MeasuredHead>& measured, const HeadKey& head,
+                                  const figures::HeadMeasure& measure);
 
 // What the map of heads shows.
 struct MapChoice {
@@ -45,6 +45,8 @@ struct HeadMap {
   std::vector<Cell> cells;  // recorded layers with keys x KV heads, row by row
   figures::MeasureScale scale;
   int n_measured = 0;
+  // Tokens that values are of, where the prompt is read further by now; 0: it is not.
+  std::int64_t of_first = 0;
 
   // Null where the layer has no keys, or was not recorded.
   const Cell* cell(const recording::RecordingInfo& info, int layer, int kv_head) const;

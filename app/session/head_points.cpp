@@ -72,6 +72,10 @@ RowMatrixF stack(const Eigen::Ref<const RowMatrixF>& above, const RowMatrixF& be
 
 }  // namespace
 
+bool outgrown(std::int64_t n_then, std::int64_t n_now, const RecordingInfo& info, bool grows) {
+  return n_now > n_then && (!grows || n_now >= 2 * n_then || n_now == info.n_prompt());
+}
+
 std::size_t HeadPoints::bytes() const {
   const std::size_t floats = keys.size() + coordinates.size();
   const std::size_t doubles = mean_key.size() + mean_query.size();
@@ -155,41 +159,29 @@ std::shared_ptr<const HeadPoints> sketch_head_points(const Recording& recording,
   return points;
 }
 
-namespace {
-
-// Prompt tokens that a basis can be fitted on now.
-std::int64_t tokens_to_fit(const RecordingInfo& info) {
-  const int reference = figures::reference_run(info);
-  return reference < 0 ? 0 : std::min(info.n_prompt(), info.runs[reference].n_tokens);
-}
-
-}  // namespace
-
 std::shared_ptr<const figures::KeyspaceBasis> BasisCache::find(const RecordingInfo& info, int layer,
-                                                               int kv_head) const {
+                                                               int kv_head, bool grows) const {
   const std::lock_guard lock(mutex_);
-  return known(info, layer, kv_head);
+  return known(info, layer, kv_head, grows);
 }
 
 std::shared_ptr<const figures::KeyspaceBasis> BasisCache::known(const RecordingInfo& info, int layer,
-                                                                int kv_head) const {
+                                                                int kv_head, bool grows) const {
   const auto at = fitted_.find({layer, kv_head});
-  if (at == fitted_.end() || at->second.basis->run != figures::reference_run(info)) return nullptr;
-  const std::int64_t n_now = tokens_to_fit(info), n_then = at->second.n_tokens;
-  const bool outgrown = n_now >= 2 * n_then || n_now == info.n_prompt();
-  return n_now > n_then && outgrown ? nullptr : at->second.basis;
+  if (at == fitted_.end() || at->second->run != figures::reference_run(info)) return nullptr;
+  return outgrown(at->second->n_tokens, figures::tokens_to_fit(info), info, grows) ? nullptr : at->second;
 }
 
 // Nobody waits for another one's fit. Where two fit the same at the same time, both get the first one.
 std::shared_ptr<const figures::KeyspaceBasis> BasisCache::get(const recording::Recording& recording,
                                                               const RecordingInfo& info, int layer,
-                                                              int kv_head) {
-  if (auto before = find(info, layer, kv_head)) return before;
+                                                              int kv_head, bool grows) {
+  if (auto before = find(info, layer, kv_head, grows)) return before;
   auto basis =
       std::make_shared<const figures::KeyspaceBasis>(figures::fit_keyspace_basis(recording, layer, kv_head));
   const std::lock_guard lock(mutex_);
-  if (auto first = known(info, layer, kv_head)) return first;
-  fitted_[{layer, kv_head}] = {basis, tokens_to_fit(info)};
+  if (auto first = known(info, layer, kv_head, grows)) return first;
+  fitted_[{layer, kv_head}] = basis;
   return basis;
 }
 

@@ -66,32 +66,32 @@ std::shared_ptr<const HeadPoints> sketch_head_points(const recording::Recording&
 
 using PointsCache = RecentlyUsed<HeadPoints, &HeadPoints::head>;
 
-// One basis per layer and KV head, for all blocks and policies, so that points do not jump. While a live
-// recording grows, a basis is fitted again when its tokens have doubled and when its prompt is complete. Any
-// thread may use it.
+// Whether what was found of the first `n_then` prompt tokens has to be found again now that there are
+// `n_now`. While a recording grows, when they have doubled and when the prompt is complete; at rest, whenever
+// there are more, so that what is shown is of all.
+bool outgrown(std::int64_t n_then, std::int64_t n_now, const recording::RecordingInfo& info, bool grows);
+
+// One basis per layer and KV head, for all blocks and policies, so that points do not jump; while a live
+// recording grows, as long as it is not outgrown. Any thread may use it.
 class BasisCache {
  public:
   // Null where it has to be fitted first.
+  //   grows: as for outgrown
   std::shared_ptr<const figures::KeyspaceBasis> find(const recording::RecordingInfo& info, int layer,
-                                                     int kv_head) const;
+                                                     int kv_head, bool grows = false) const;
 
   //   throws as figures::fit_keyspace_basis
   std::shared_ptr<const figures::KeyspaceBasis> get(const recording::Recording& recording,
                                                     const recording::RecordingInfo& info, int layer,
-                                                    int kv_head);
+                                                    int kv_head, bool grows = false);
 
  private:
-  struct Fitted {
-    std::shared_ptr<const figures::KeyspaceBasis> basis;
-    std::int64_t n_tokens = 0;  // prompt tokens that it was fitted on
-  };
-
   // As find, with the lock held.
   std::shared_ptr<const figures::KeyspaceBasis> known(const recording::RecordingInfo& info, int layer,
-                                                      int kv_head) const;
+                                                      int kv_head, bool grows) const;
 
   mutable std::mutex mutex_;
-  std::map<std::pair<int, int>, Fitted> fitted_;
+  std::map<std::pair<int, int>, std::shared_ptr<const figures::KeyspaceBasis>> fitted_;
 };
 
 // The queries of one head's group, read when they are asked for and kept until another head's are: so that

@@ -18,18 +18,17 @@ using figures::Projection;
 
 constexpr float kMarkScale = 4.0F / 3;  // marks in the window are pointed at
 
-// What of the look the recording does not hold, taken out of it.
-std::string take_out(const recording::RecordingInfo& info, int run, figures::KeyspaceLook& look) {
+}  // namespace
+
+PossibleLook possible_look(const recording::RecordingInfo& info, int run, figures::KeyspaceLook look) {
   std::string why = figures::colour_refusal(info, run, look.colour);
   if (!why.empty()) look.colour = KeyColour::kDecision;
   if (look.queries && !info.queries) {
     look.queries = false;
     why += why.empty() ? "queries were not recorded" : "; queries were not recorded";
   }
-  return why;
+  return {look, std::move(why)};
 }
-
-}  // namespace
 
 figures::Panel keyspace_panel(const HeadPoints& points, std::int64_t block, const figures::KeyspaceLook& look,
                               figures::KeyspaceContent content) {
@@ -70,8 +69,8 @@ std::shared_ptr<const KeyspacePicture> make_picture(const recording::Recording& 
   picture->key = key;
   picture->points = std::move(points);
   const HeadPoints& head = *picture->points;
-  figures::KeyspaceLook look = key.look;
-  picture->refusal = take_out(*info, key.head.run, look);
+  const auto [look, refusal] = possible_look(*info, key.head.run, key.look);
+  picture->refusal = refusal;
   figures::KeyspaceContent content;
   if (key.block >= 0 && key.block < head.n_blocks()) {
     const std::int64_t n_seen = head.seen[key.block];

@@ -23,6 +23,13 @@ struct PictureKey {
   bool operator==(const PictureKey&) const = default;
 };
 
+// A look without what the recording does not hold for a run, and what that is; nothing: it holds all.
+struct PossibleLook {
+  figures::KeyspaceLook look;
+  std::string refusal;
+};
+PossibleLook possible_look(const recording::RecordingInfo& info, int run, figures::KeyspaceLook look);
+
 // The key space as it is shown, made once and never changed after.
 struct KeyspacePicture {
   PictureKey key;

@@ -225,14 +225,15 @@ std::string describe_live(const LiveStatus& status, const recording::RecordingIn
     case LiveStage::kDone:
       return "all runs are done";
     case LiveStage::kCancelled:
-      return "cancelled; what was recorded is kept";
+      return "cancelled; it is shown up to its last block";
     case LiveStage::kFailed:
       return "failed: " + status.message;
     case LiveStage::kRunning:
     case LiveStage::kPaused:
       break;
   }
-  if (progress.run.empty()) return "paused before the first block: Step, or Run";
+  if (progress.run.empty())
+    return info.runs.empty() ? "loading the model" : "paused before the first block: Step, or Run";
   const bool together = goes_together(info);
   std::string text =
       fmt::format("{}, {}", together ? fmt::format("{} runs together", info.runs.size()) : progress.run,

@@ -202,7 +202,10 @@ void Session::want_points(RunTile& tile) {
               tile.selected ? state_.selection.block
                             : matching_block(state_.run(), state_.selection.block, tile.run()));
   const bool sketched = known && known->sketched;
-  tile.reading = !known || known->n_tokens < tile.run().n_tokens || (sketched && state_.tiles.size() > 1);
+  const bool old_axes = known && outgrown(known->basis->n_tokens, figures::tokens_to_fit(*state_.info),
+                                          *state_.info, state_.grows);
+  tile.reading =
+      !known || known->n_tokens < tile.run().n_tokens || old_axes || (sketched && state_.tiles.size() > 1);
   tile.settling = sketched && !tile.reading;
   Asked& asked = work_[tile.id].asked;
   if (!tile.reading) asked.points.reset();
@@ -221,22 +224,23 @@ void Session::read_points(const RunTile& tile, const HeadKey& head,
   asked.points_error.clear();
   const bool may_sketch = state_.tiles.size() == 1 && worth_sketching(*tile.info);
   JobQueue& queue = tile.selected ? reader_ : settler_;
-  queue.post(job_of("points", tile), [inbox = inbox_, bases = bases_, own = state_.recording,
-                                      own_info = state_.info, recording = tile.recording, info = tile.info,
-                                      earlier = std::move(earlier), may_sketch, head, document = document_] {
-    guarded(
-        [&] {
-          auto basis = bases->find(*own_info, head.layer, head.kv_head);
-          if (!basis && !earlier && may_sketch)
-            return inbox->put(PointsRead{document, sketch_head_points(*recording, *info, head)});
-          if (!basis) basis = bases->get(*own, *own_info, head.layer, head.kv_head);
-          inbox->put(PointsRead{document,
-                                read_head_points(*recording, *info, head, std::move(basis), earlier.get())});
-        },
-        [&](std::string what) {
-          inbox->put(PointsFailed{document, head, std::move(what)});
-        });
-  });
+  queue.post(
+      job_of("points", tile), [inbox = inbox_, bases = bases_, own = state_.recording, own_info = state_.info,
+                               recording = tile.recording, info = tile.info, earlier = std::move(earlier),
+                               may_sketch, head, grows = state_.grows, document = document_] {
+        guarded(
+            [&] {
+              auto basis = bases->find(*own_info, head.layer, head.kv_head, grows);
+              if (!basis && !earlier && may_sketch)
+                return inbox->put(PointsRead{document, sketch_head_points(*recording, *info, head)});
+              if (!basis) basis = bases->get(*own, *own_info, head.layer, head.kv_head, grows);
+              inbox->put(PointsRead{
+                  document, read_head_points(*recording, *info, head, std::move(basis), earlier.get())});
+            },
+            [&](std::string what) {
+              inbox->put(PointsFailed{document, head, std::move(what)});
+            });
+      });
 }
 
 // Beside the reader, so that the next head does not wait for this one's basis, and not at once, so that going
@@ -249,11 +253,11 @@ void Session::settle_points(const RunTile& tile) {
   settler_.post(
       job_of("points", tile),
       [inbox = inbox_, bases = bases_, recording = tile.recording, info = tile.info, sketch = tile.points,
-       document = document_] {
+       grows = state_.grows, document = document_] {
         guarded(
             [&] {
               const HeadKey& head = sketch->head;
-              auto basis = bases->get(*recording, *info, head.layer, head.kv_head);
+              auto basis = bases->get(*recording, *info, head.layer, head.kv_head, grows);
               inbox->put(PointsRead{
                   document, read_head_points(*recording, *info, head, std::move(basis), sketch.get())});
             },

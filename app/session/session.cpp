@@ -280,7 +280,8 @@ std::string_view Session::save_refusal() const {
   if (!state_.loaded()) return "nothing is open";
   if (!state_.path.empty()) return "it lies in a file";
   if (live && live->going_on()) return "the run has not ended";
-  if (!(base_ ? base_ : state_.recording)->info()->complete) return "it was stopped before its end";
+  if (!(base_ ? base_ : state_.recording)->info()->complete)
+    return "it was stopped before its end, so that it is no whole recording";
   return {};
 }
 

@@ -60,6 +60,7 @@ struct SessionState {
   std::vector<std::optional<measures::EvidenceLoss>> evidence_losses;
   TokenSet evidence;
   Selection selection;
+  bool grows = false;      // a live run writes blocks now: it is neither paused nor at its end
   bool following = false;  // live: the selection moves to every new block
   bool playing = false;
   std::size_t measure = 0;  // index into measure_choices()
@@ -305,13 +306,10 @@ class Session {
   int document_ = 0;
   std::shared_ptr<JobWatch> opening_job_;                         // null: nothing is opened
   std::map<std::string, std::shared_ptr<JobWatch>> figure_jobs_;  // the last of each kind
-  // What the measurer was last asked for: a run, the one it is compared with, how long both were, and what
-  // the map is made of.
+  // What the measurer was last asked for: runs, the selected one first, with their tokens, and what the map
+  // is made of.
   struct Measuring {
-    int run = -1;
-    std::int64_t n_tokens = -1;
-    int reference = -1;
-    std::int64_t reference_tokens = 0;
+    std::vector<std::pair<int, std::int64_t>> runs;
     measures::Parts of_map{};
   };
   Measuring measuring_;

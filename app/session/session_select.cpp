@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "analysis/similarity.hpp"
+#include "app/drawing/animation.hpp"
 #include "app/session/export_view.hpp"
 #include "app/session/live.hpp"
 #include "app/session/selection.hpp"
@@ -320,7 +321,8 @@ void Session::export_view(const std::filesystem::path& path, const ExportChoice&
   state_.notice = {};
   const bool tokens = path.extension() == ".csv" || path.extension() == ".json";
   const auto job = state_.jobs.emplace_back(std::make_shared<JobWatch>(
-      fmt::format("exporting {} to {}", tokens ? "tokens" : state_.view, path.string()), "heads"));
+      fmt::format("exporting {} to {}", tokens ? "tokens" : state_.view, path.string()),
+      figures::is_animation_path(path) ? "blocks" : "heads"));
   const ExportRequest request{shown_view(choice),
                               state_.selected().reading ? nullptr : state_.selected().points, choice, path};
   // Of a kind of its own: of two exports that wait, both are meant.

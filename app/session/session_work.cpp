@@ -28,10 +28,9 @@ MapChoice SessionState::map_choice() const {
   return loaded() ? effective_choice(*info, {measure, reference}, selection.run) : MapChoice{measure, -1};
 }
 
-// A head that is to be measured, with how long its run is.
+// A head that is to be measured.
 struct Session::HeadTask {
   HeadKey head;
-  std::int64_t n_tokens;
   Parts parts;
 };
 
@@ -43,36 +42,27 @@ std::vector<Session::HeadTask> Session::unmeasured(int run, std::int64_t n_token
     const auto done = state_.measured.find({run, layer, kv_head});
     const bool is_known = done != state_.measured.end() && done->second.n_tokens >= n_tokens &&
                           done->second.parts.has_all(parts);
-    if (!is_known) tasks.push_back({{run, layer, kv_head}, n_tokens, parts});
+    if (!is_known) tasks.push_back({{run, layer, kv_head}, parts});
   }
   return tasks;
 }
 
-// Measures the heads of the selected run and of the one it is compared with: what the map is made of
-// and all of the selected head, then the rest. Of a live run again when it has doubled and when its prompt is
-// complete.
+// Measures the heads of the selected run, of the one it is compared with, and of the one that speaks for the
+// model: what the map is made of and all of the selected head, then the rest.
 void Session::want_measures() {
   map_is_old_ = true;
   if (!state_.loaded() || !state_.measures_error.empty()) return;
-  const auto prompt_seen = [&](int run) {
-    return std::min(state_.info->runs[run].n_tokens, state_.info->n_prompt());
+  const MapChoice choice = state_.map_choice();
+  Measuring now{{}, {figures::part_of_measure(measure_choices()[choice.measure])}};
+  for (const int run : {state_.selection.run, choice.reference,
+                        measures::hypothesis_run(*state_.info, state_.selection.run).run})
+    if (run >= 0 && std::ranges::find(now.runs, run, &std::pair<int, std::int64_t>::first) == now.runs.end())
+      now.runs.emplace_back(run, state_.info->n_prompt_read(run));
+  const auto same_stretch = [&](const auto& a, const auto& b) {
+    return a.first == b.first && !outgrown(b.second, a.second, *state_.info, state_.grows);
   };
-  // What speaks of the model is taken from the full cache, which is measured beside the run.
-  const int full = measures::hypothesis_run(*state_.info, state_.selection.run).run;
-  int reference = state_.map_choice().reference;
-  if (reference < 0 && full != state_.selection.run) reference = full;
-  const Measuring now{state_.selection.run,
-                      prompt_seen(state_.selection.run),
-                      reference,
-                      reference < 0 ? 0 : prompt_seen(reference),
-                      {figures::part_of_measure(measure_choices()[state_.map_choice().measure])}};
-  const auto much_longer = [&](std::int64_t n_tokens, std::int64_t before) {
-    return n_tokens > before && (n_tokens >= 2 * before || n_tokens == state_.info->n_prompt());
-  };
-  const bool same =
-      now.run == measuring_.run && now.reference == measuring_.reference && now.of_map == measuring_.of_map;
-  if (now.n_tokens == 0 || (same && !much_longer(now.n_tokens, measuring_.n_tokens) &&
-                            !much_longer(now.reference_tokens, measuring_.reference_tokens)))
+  if (now.runs.front().second == 0 ||
+      (now.of_map == measuring_.of_map && std::ranges::equal(now.runs, measuring_.runs, same_stretch)))
     return;
   measuring_ = now;
   if (stop_measuring_) *stop_measuring_ = true;
@@ -80,9 +70,9 @@ void Session::want_measures() {
   map_measured_ = std::make_shared<std::atomic<bool>>(false);
 
   std::vector<HeadTask> of_map, rest;
-  const int shown = run_of_map(*state_.info, state_.map_choice(), now.run).run;
-  for (const auto& [run, n_tokens] : {std::pair(now.run, now.n_tokens), {reference, now.reference_tokens}}) {
-    const bool on_map = run == shown || run == state_.map_choice().reference;
+  const int shown = run_of_map(*state_.info, choice, state_.selection.run).run;
+  for (const auto& [run, n_tokens] : now.runs) {
+    const bool on_map = run == shown || run == choice.reference;
     if (on_map) std::ranges::move(unmeasured(run, n_tokens, now.of_map), std::back_inserter(of_map));
     std::ranges::move(unmeasured(run, n_tokens, kShown), std::back_inserter(rest));
   }
@@ -100,8 +90,9 @@ void Session::want_measures() {
       guarded(
           [&] {
             const HeadKey& head = task.head;
+            const std::int64_t n_tokens = recording->info()->n_prompt_read(head.run);
             inbox->put(HeadMeasured{
-                document, head, task.n_tokens, task.parts,
+                document, head, n_tokens, task.parts,
                 measures::measure_head(*recording, head.run, head.layer, head.kv_head, task.parts)});
           },
           [&](std::string what) {
@@ -344,7 +335,10 @@ std::optional<LiveStatus> Session::live_status() const {
 void Session::refresh_live() {
   if (!live_ || state_.recording != live_->recording()) return;
   auto now = state_.recording->info();
-  if (state_.info && !grew(*state_.info, *now)) return;
+  const LiveStage stage = live_->status().stage;
+  const bool grows = stage == LiveStage::kRunning || stage == LiveStage::kStopping;
+  if (state_.info && !grew(*state_.info, *now) && grows == state_.grows) return;
+  state_.grows = grows;
   const bool first = !state_.loaded();
   state_.info = std::move(now);
   if (!state_.loaded()) return;

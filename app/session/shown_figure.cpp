@@ -25,11 +25,12 @@ Figure figure_of(const ShownView& shown, const ShownRun& run, JobWatch& job) {
   const auto key = figure_key(*run.info, selection, shown.view, shown.map, shown.settings);
   figures::FigureRequest wanted = figure_request(*run.info, key);
   if (shown.view == kKeyspaceView) {
-    wanted.projection = shown.look.projection;
-    wanted.colour = shown.look.colour;
-    wanted.queries = shown.look.queries;
-    wanted.density = shown.look.density;
-    if (shown.look.colour == figures::KeyColour::kKept)
+    const figures::KeyspaceLook look = possible_look(*run.info, run.id.run, shown.look).look;
+    wanted.projection = look.projection;
+    wanted.colour = look.colour;
+    wanted.queries = look.queries;
+    wanted.density = look.density;
+    if (look.colour == figures::KeyColour::kKept)
       wanted.reference =
           run.info->runs[figures::other_run(*run.info, run.id.run, shown.map.reference)].plan.name;
   }
@@ -52,7 +53,11 @@ void show_as_seen(Figure& figure, const ShownView& shown) {
     if (shown.tokens && !panel.points.empty()) panel = figures::fade_unselected(panel, *shown.tokens);
     if (i >= shown.panels.size()) continue;
     leave_out(panel, shown.panels[i].hidden);
-    if (!figure.multiples && !panel.is_3d()) panel.part = shown.panels[i].part;
+    panel.hexagon = shown.panels[i].hexagon;
+    if (panel.is_3d())
+      panel.orbit = shown.panels[i].orbit;
+    else if (!figure.multiples)
+      panel.part = shown.panels[i].part;
   }
 }
 

@@ -21,6 +21,8 @@ namespace keyscope::session {
 struct ShownPanel {
   std::optional<figures::Extent> part;  // that was zoomed to
   std::vector<std::string> hidden;      // ids of the series that the legend hid
+  figures::Orbit orbit = {};            // of space
+  double hexagon = 0;                   // the radius of those that count keys, in units of x
   bool operator==(const ShownPanel&) const = default;
 };
 

@@ -57,6 +57,8 @@ struct RecordingInfo {
   std::vector<RunInfo> runs;
 
   std::int64_t n_prompt() const { return prompt.size(); }
+  // Those that a run has read.
+  std::int64_t n_prompt_read(int run) const { return std::min(n_prompt(), runs.at(run).n_tokens); }
   bool has_keys(int layer) const { return !std::ranges::binary_search(keyless_layers, layer); }
   bool has_value_norms(int layer) const { return value_norms && model.lender(layer) == layer; }
   std::vector<int> all_layers() const;  // with keys or without, ascending

@@ -67,5 +67,34 @@ TEST(TurnPoints, TurnsEveryPointAboutTheMiddle) {
     }
 }
 
+std::array<Turned, 8> unit_corners(const Orbit& orbit) {
+  std::array<Turned, 8> corners;
+  for (std::size_t i = 0; i < corners.size(); ++i) {
+    const auto end = [&](std::size_t axis) { return (i >> axis & 1U) != 0 ? 0.5 : -0.5; };
+    corners[i] = orbit.turn(end(0), end(1), end(2));
+  }
+  return corners;
+}
+
+TEST(BoxFrame, LabelsTheEdgesBelowAndToTheLeft) {
+  const BoxFrame frame = box_frame(unit_corners({}));
+  EXPECT_EQ(frame.nearest, 0b101U);
+  EXPECT_EQ(frame.labelled, (std::array<std::size_t, 3>{0b000, 0b001, 0b000}));
+}
+
+// As a page that is turned by hand.
+TEST(BoxFrame, NeverHidesPointsBehindAnEdgeNorLabelsOneThatIsNotDrawn) {
+  for (double azimuth = -3.1; azimuth < 3.1; azimuth += 0.37)
+    for (const double elevation : {-1.5, -0.6, 0.2, 1.1}) {
+      const auto corners = unit_corners({azimuth, elevation});
+      const BoxFrame frame = box_frame(corners);
+      for (const Turned& corner : corners) EXPECT_LE(corners[frame.nearest].depth, corner.depth);
+      for (std::size_t axis = 0; axis < 3; ++axis) {
+        EXPECT_EQ(frame.labelled[axis] >> axis & 1U, 0U);
+        EXPECT_TRUE(frame.is_drawn(frame.labelled[axis], axis));
+      }
+    }
+}
+
 }  // namespace
 }  // namespace keyscope::figures

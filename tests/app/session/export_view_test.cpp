@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/session/keyspace_view.hpp"
+#include "base/files.hpp"
 #include "tests/app/session/live_capture_double.hpp"
 #include "tests/app/session/settled_session.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace keyscope::session {
 namespace {
@@ -69,6 +72,48 @@ TEST(ViewCommand, OfRunsSideBySideHasTheSettingsThatTheFigureUnderstands) {
   EXPECT_THAT(view_command(session.state()), EndsWith("--view score-attention --beside keydiff --ranks"));
   session.choose_view("keyspace");
   EXPECT_THAT(view_command(session.state()), EndsWith("--view keyspace --beside keydiff"));
+}
+
+// A look that was chosen for another recording asks for what this one may not hold.
+TEST(PossibleLook, LeavesOutWhatWasNotRecorded) {
+  const figures::KeyspaceLook wanted{figures::Projection::kAnchor, figures::KeyColour::kMargin, true};
+  recording::RecordingInfo info = *small_recording()->info();
+  EXPECT_EQ(possible_look(info, 1, wanted).look, wanted);
+  EXPECT_EQ(possible_look(info, 1, wanted).refusal, "");
+  info.queries = false;
+  const PossibleLook possible = possible_look(info, 0, wanted);
+  EXPECT_EQ(possible.look, (figures::KeyspaceLook{figures::Projection::kAnchor}));
+  EXPECT_THAT(possible.refusal, AllOf(HasSubstr("margins"), HasSubstr("queries were not recorded")));
+}
+
+TEST(ExportRefusal, IsSaidBeforeAnythingIsMade) {
+  const test::ScratchFolder folder;
+  write_file(folder.file("there.svg"), "mine", false);
+  EXPECT_EQ(export_refusal("keyspace", folder.file("new.svg"), false), "");
+  EXPECT_EQ(export_refusal("keyspace", folder.file("there.svg"), true), "");
+  EXPECT_THAT(export_refusal("keyspace", folder.file("there.svg"), false), HasSubstr("tick Replace"));
+  EXPECT_THAT(export_refusal("keyspace", folder.file("none/new.svg"), false), HasSubstr("folder"));
+  EXPECT_THAT(export_refusal("keyspace", folder.file("new.jpg"), false), HasSubstr("'.jpg'"));
+  EXPECT_THAT(export_refusal("text", folder.file("new.svg"), false), HasSubstr("no picture"));
+  EXPECT_THAT(export_refusal("text", folder.file("new.csv"), false), "");
+  EXPECT_THAT(export_refusal("head-map", folder.file("new.html"), false), HasSubstr("key space"));
+  EXPECT_THAT(export_refusal("head-map", folder.file("new.apng"), false), HasSubstr("block to block"));
+  EXPECT_THAT(path_refusal("", false), HasSubstr("name of a file"));
+}
+
+// What is turned and counted on the screen is so on the page.
+TEST(ShownFigure, IsSeenFromWhereTheScreenSeesIt) {
+  const auto recording = small_recording();
+  ShownView shown;
+  shown.view = kKeyspaceView;
+  shown.selection = {.run = 1, .layer = 0, .kv_head = 0, .block = 4};
+  shown.runs = {{recording, recording->info(), {0, 1}, 4}};
+  shown.look.projection = figures::Projection::kPca3d;
+  shown.panels = {{{}, {}, {0.3, -0.2}, 0.25}};
+  JobWatch job("a figure");
+  const figures::Panel panel = shown_figure(shown, job).panels.front();
+  EXPECT_EQ(panel.orbit, (figures::Orbit{0.3, -0.2}));
+  EXPECT_EQ(panel.hexagon, 0.25);
 }
 
 TEST(ViewCommand, WhatHasNoFileHasNone) {

@@ -137,6 +137,18 @@ TEST(HeadMap, SaysWhyAHeadHasNoValue) {
               HasSubstr("values"));
 }
 
+TEST(HeadMap, SaysOfHowManyTokensItIsWhereThereAreMoreByNow) {
+  const auto recording = small_recording();
+  const auto& info = *recording->info();
+  const auto of = [&](std::int64_t first, std::int64_t second) {
+    const std::map<HeadKey, MeasuredHead> measured{{{1, 0, 0}, {{}, first}}, {{1, 0, 1}, {{}, second}}};
+    return make_head_map(info, measured, {index_of("log_volume_nats"), -1}, 1).of_first;
+  };
+  EXPECT_EQ(of(320, 320), 0);
+  EXPECT_EQ(of(320, 128), 128);
+  EXPECT_EQ(of(64, 128), 64);
+}
+
 TEST(HeadMap, AnUnknownRequestIsSaid) {
   Session session({});
   session.show(small_recording(), {.measure = "volume"});

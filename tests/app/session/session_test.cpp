@@ -1,5 +1,6 @@
 #include "app/session/session.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -169,6 +170,36 @@ TEST(Session, FollowsALiveRunBlockByBlock) {
   EXPECT_EQ(session.state().selection.block, 5);
   EXPECT_EQ(session.state().selected().points->n_tokens, 48);
   EXPECT_FALSE(session.busy());
+}
+
+// Numbers and axes are of all tokens that were read, though these have not doubled since the last time.
+TEST(Session, AHaltedLiveRunIsShownAsItStands) {
+  Session session({});
+  session.start_live(invented_capture(6), {}, {}, true);
+  for (const std::int64_t n_tokens : {8, 16, 24, 32, 40}) {
+    session.live()->step();
+    const auto is_of_all = [&] {
+      const SessionState& state = session.state();
+      const auto& points = state.selected().points;
+      return state.measured.size() == 2 && points && points->basis->n_tokens == n_tokens &&
+             std::ranges::all_of(state.measured,
+                                 [&](const auto& head) { return head.second.n_tokens == n_tokens; }) &&
+             state.map.of_first == 0;
+    };
+    ASSERT_TRUE(drain_until(session, is_of_all)) << "after " << n_tokens << " tokens";
+  }
+  session.live()->cancel();
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.state().selected().points->basis->n_tokens, session.state().run().n_tokens);
+}
+
+TEST(Session, MeasuresTheRunThatItIsComparedWithAndTheFullCache) {
+  Session session({});
+  session.show(small_recording(), {.run = "keydiff", .measure = "retained_overlap", .reference = "sink"});
+  ASSERT_TRUE(settle(session));
+  for (const int run : {0, 1, 2})
+    EXPECT_TRUE(session.state().measured.contains({run, session.state().selection.layer, 0}))
+        << "run " << run;
 }
 
 TEST(Session, ChoosingABlockStopsFollowing) {

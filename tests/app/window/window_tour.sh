@@ -644,7 +644,7 @@ open_window --model "$model" --prompt "The special magic number for Rome is: 7. 
   --budget 16 --block 8 --generate 24 --ignore-eos
 expect live done "prompt and generated tokens are through"
 # The frame that first says so may have been drawn while the last token was on its way.
-for _ in $(seq 100); do
+for _ in $(seq 600); do
   [ "$(value block)" = $(($(value blocks_done) - 1)) ] && break
   sleep 0.1
 done
@@ -674,7 +674,8 @@ cp "$folder/saved.h5" "$folder/again.h5"
 open_window "$folder/saved.h5"
 expect loaded true "the one that was saved"
 xdotool keydown ctrl; key o; xdotool keyup ctrl; expect dialog 1 "the dialog"
-xdotool type --delay 60 "aga"; sleep 0.3
+mkdir "$folder/deeper"
+xdotool type --delay 60 "deeper/../deeper/../aga"; sleep 0.3
 picture open
 key Return; expect dialog 0 "a part of its name is enough"
 expect source "$folder/again.h5" "and it is opened"
