@@ -464,7 +464,9 @@ void Dialogs::draw_export(PanelContext& context) {
 
 void Dialogs::draw_save(PanelContext& context) {
   begin_dialog(context, "Save this run as a recording", 600);
-  dim_text(context, "A recording (.h5), as a capture writes it; every command reads it");
+  const bool whole = context.state().info->complete;
+  dim_text(context, whole ? "A recording (.h5), as a capture writes it; every command reads it"
+                          : "A recording (.h5) up to the last block; every command reads it");
   if (just_opened_) {
     ImGui::SetKeyboardFocusHere();
     save_replace_ = false;
@@ -477,11 +479,11 @@ void Dialogs::draw_save(PanelContext& context) {
   const bool go = ImGui::Button("Save", {context.px(110), 0}) || entered;
   ImGui::SameLine();
   if (ImGui::Button("Close", {context.px(90), 0})) close();
-  if (taken) {
+  if (taken && whole) {
     ImGui::SameLine(0, context.px(18));
     tick_box(context, "Replace the file that is there", &save_replace_);
   }
-  if (go) refusal_ = session::path_refusal(save_path_, save_replace_);
+  if (go) refusal_ = context.session.save_refusal(save_path_, save_replace_);
   if (go && refusal_.empty()) {
     context.session.save_recording(save_path_, save_replace_);
     save_replace_ = false;

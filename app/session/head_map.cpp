@@ -82,13 +82,14 @@ HeadMap make_head_map(const RecordingInfo& info, const std::map<HeadKey, Measure
     const HeadKey head{run, layer, kv_head};
     map.cells.push_back(make_cell(info, measured, choice, head));
     values.push_back(map.cells.back().value);
-    const auto is_measured = [&](int of) {
-      const MeasuredHead* found = find_measured(measured, {of, layer, kv_head}, measure);
-      if (found != nullptr && found->n_tokens < info.n_prompt_read(of))
+    const auto is_measured = [&](const HeadKey& of) {
+      const MeasuredHead* found = find_measured(measured, of, measure);
+      if (found != nullptr && found->n_tokens < info.n_prompt_read(of.run))
         map.of_first = map.of_first == 0 ? found->n_tokens : std::min(map.of_first, found->n_tokens);
       return found != nullptr;
     };
-    const bool both = is_measured(run) && (choice.reference < 0 || is_measured(choice.reference));
+    const bool both = is_measured(head) &&
+                      (choice.reference < 0 || is_measured({choice.reference, head.layer, head.kv_head}));
     if (both) ++map.n_measured;
   }
   map.scale = figures::measure_scale(measure, values, run_name(info, run), reference);

@@ -225,7 +225,7 @@ std::string describe_live(const LiveStatus& status, const recording::RecordingIn
     case LiveStage::kDone:
       return "all runs are done";
     case LiveStage::kCancelled:
-      return "cancelled; it is shown up to its last block";
+      return "cancelled; what was recorded is kept";
     case LiveStage::kFailed:
       return "failed: " + status.message;
     case LiveStage::kRunning:

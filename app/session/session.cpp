@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "app/session/export_view.hpp"
 #include "app/session/live.hpp"
 #include "base/errors.hpp"
 #include "base/files.hpp"
@@ -280,13 +281,25 @@ std::string_view Session::save_refusal() const {
   if (!state_.loaded()) return "nothing is open";
   if (!state_.path.empty()) return "it lies in a file";
   if (live && live->going_on()) return "the run has not ended";
-  if (!(base_ ? base_ : state_.recording)->info()->complete)
-    return "it was stopped before its end, so that it is no whole recording";
+  const auto info = (base_ ? base_ : state_.recording)->info();
+  const auto begun = [](const recording::RunInfo& run) { return run.blocks_done > 0; };
+  if (std::ranges::none_of(info->runs, begun)) return "it was stopped before its first block";
   return {};
+}
+
+// What was cut short takes no file's place, as nowhere else.
+std::string Session::save_refusal(const std::filesystem::path& path, bool replace) const {
+  std::error_code error;
+  const bool whole = (base_ ? base_ : state_.recording)->info()->complete;
+  if (!whole && std::filesystem::exists(path, error))
+    return fmt::format("{}: exists already, and a run that was cut short replaces none; choose another name",
+                       path.string());
+  return path_refusal(path, replace);
 }
 
 void Session::save_recording(const std::filesystem::path& path, bool replace) {
   if (!save_refusal().empty()) return;
+  if (std::string why = save_refusal(path, replace); !why.empty()) return notify({std::move(why), true});
   state_.notice = {};
   const std::string full = full_path(path).string();
   const auto job =
@@ -318,7 +331,8 @@ void Session::save_recording(const std::filesystem::path& path, bool replace) {
 
 void Session::take(Saved&& result) {
   forget_job(result.job);
-  state_.notice = {fmt::format("saved: {}", result.path), false};
+  const bool whole = result.recording->info()->complete;
+  state_.notice = {fmt::format("saved{}: {}", whole ? "" : " up to its last block", result.path), false};
   if (result.recording == (base_ ? base_ : state_.recording).get()) state_.path = std::move(result.path);
 }
 

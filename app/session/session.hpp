@@ -219,10 +219,12 @@ class Session {
   // A picture of what that would draw, in at most so many pixels. The last one asked for is made.
   //   returns the number that the preview will have
   int want_preview(const ExportChoice& choice, int width, int height);
-  // Writes the live run that is open, all of it, as a capture would have: it then lies in that file.
+  // Writes the live run that is open, all of it, as a capture would have: it then lies in that file. Of one
+  // that was cancelled or failed the blocks that there are.
   //   replace: whether an existing file may be replaced
   void save_recording(const std::filesystem::path& path, bool replace);
   std::string_view save_refusal() const;  // why there is nothing to save; empty where there is
+  std::string save_refusal(const std::filesystem::path& path, bool replace) const;  // why not there
   void note_shown(std::string_view view, std::vector<ShownPanel> panels);
 
   // Calls off what is being opened, made and exported: what is open stays, and no file is left behind.

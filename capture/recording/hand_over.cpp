@@ -60,7 +60,8 @@ class LayerSource {
       traces_.push_back(recording.trace(run, layer, head));
   }
 
-  LayerBlock block(const BlockRecord& about) const {
+  //   last: no block of the prompt is handed over after this one
+  LayerBlock block(const BlockRecord& about, bool last) const {
     LayerBlock block;
     block.layer = layer_;
     if (!info_.has_keys(layer_)) return block;
@@ -72,7 +73,6 @@ class LayerSource {
       }
     for (const HeadTrace& trace : traces_) block.evictions.push_back(evictions_of(trace, about));
     if (!about.prompt) return block;
-    const bool last = about.start + about.n_new == info_.n_prompt();
     for (const HeadTrace& trace : traces_) block.attention.push_back(sums_of(trace, about, last));
     if (statistics_.sink.size() > 0) {
       const Eigen::VectorXd sums = statistics_.sink.col(about.block);
@@ -81,7 +81,7 @@ class LayerSource {
     if (about.block == 0) block.sink_logits = sink_logits_;
     if (statistics_.entropy.size() > 0)
       append(block.entropy, statistics_.entropy.middleCols(about.start, about.n_new));
-    if (!last) return block;
+    if (about.start + about.n_new < info_.n_prompt()) return block;
     if (statistics_.window.size() > 0)
       append(block.attention_window, statistics_.window.leftCols(info_.n_prompt()));
     block.gini = statistics_.gini;
@@ -164,7 +164,8 @@ class HandOver {
       : recording_(recording), info_(recording.info()), sink_(sink), progress_(progress) {}
 
   void run() {
-    if (!info_->complete) throw InvalidInput("the recording has not ended, or was cut short");
+    if (!info_->complete && by_layers())
+      throw InvalidInput("the recording has not ended, or was cut short, and went layer by layer");
     for (const RunInfo& each : info_->runs) {
       const std::int64_t n_passes = by_layers() ? std::ssize(info_->all_layers()) : 1;
       n_blocks_ += each.blocks_done + (n_passes - 1) * each.plan.n_prompt_blocks;
@@ -181,7 +182,7 @@ class HandOver {
         end_prompt(run);
       }
     }
-    sink_.end(true);
+    sink_.end(info_->complete);
   }
 
  private:
@@ -191,8 +192,9 @@ class HandOver {
     const RunInfo& about = info_->runs[run];
     std::vector<LayerSource> sources;
     for (const int layer : layers) sources.emplace_back(recording_, *info_, run, layer);
-    const std::int64_t first = prompt ? 0 : about.plan.n_prompt_blocks;
-    const std::int64_t end = prompt ? about.plan.n_prompt_blocks : about.blocks_done;
+    const std::int64_t n_prompt_blocks = std::min(about.plan.n_prompt_blocks, about.blocks_done);
+    const std::int64_t first = prompt ? 0 : n_prompt_blocks;
+    const std::int64_t end = prompt ? n_prompt_blocks : about.blocks_done;
     for (std::int64_t block = first; block < end; ++block) {
       const auto record = std::make_shared<BlockRecord>();
       record->run = run;
@@ -201,8 +203,9 @@ class HandOver {
       record->n_new = static_cast<std::int32_t>(tokens_seen(about, block) - record->start);
       record->prompt = prompt;
       record->elapsed_ms = about.block_ms[block];
+      if (!prompt) tell_next(about, block - about.plan.n_prompt_blocks + 1, *record);
       for (const LayerSource& source : sources) {
-        record->layers.push_back(source.block(*record));
+        record->layers.push_back(source.block(*record, prompt && block + 1 == end));
         if (const auto routing = source.routing(*record)) sink_.routing(routing);
       }
       sink_.block(record);
@@ -210,17 +213,27 @@ class HandOver {
     }
   }
 
-  // What follows a run's prompt.
+  // The token that was generated from a block, or from the prompt, where a run may end before all are told.
+  template <typename Record>
+  void tell_next(const RunInfo& about, std::int64_t generated, Record& record) const {
+    if (info_->complete || generated >= about.generated.size()) return;
+    record.next_id = about.generated.id[generated];
+    record.next_text = about.generated.token(generated);
+  }
+
+  // What follows a run's prompt, if it came to its end.
   void end_prompt(int run) {
     const RunInfo& about = info_->runs[run];
+    if (!info_->complete && about.top_ids.empty()) return;
     PromptResult result;
+    tell_next(about, 0, result);
     result.run = run;
     result.top_logits = about.top_logits;
     result.top_ids = about.top_ids;
     if (about.n_scored > 0) append(result.logits, recording_.logits(run));
     sink_.prompt_done(result);
     hand_blocks(run, info_->all_layers(), false);
-    sink_.run_done(run, about.generated);
+    if (info_->complete) sink_.run_done(run, about.generated);
   }
 
   const Recording& recording_;

@@ -234,7 +234,7 @@ TEST(DescribeLive, EveryStageSaysWhereThingsStand) {
   status.message = "no such model";
   EXPECT_THAT(describe_live(status, one_run()), HasSubstr("no such model"));
   status.stage = LiveStage::kCancelled;
-  EXPECT_THAT(describe_live(status, {}), HasSubstr("up to its last block"));
+  EXPECT_THAT(describe_live(status, {}), HasSubstr("kept"));
   status.stage = LiveStage::kRunning;
   EXPECT_THAT(describe_live(status, {}), HasSubstr("block 1 of 6"));  // nothing has arrived yet
 }

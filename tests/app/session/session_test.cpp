@@ -363,11 +363,25 @@ TEST(Session, ALiveRunInMemoryIsSavedAndThenLiesInItsFile) {
   EXPECT_TRUE(session.state().earlier.empty()) << "nothing would be lost";
 }
 
-TEST(Session, ARunThatFailedIsNotSaved) {
+TEST(Session, ARunThatFailedIsSavedUpToItsLastBlock) {
+  const test::ScratchFolder folder;
+  std::ofstream(folder.file("mine.h5")) << "mine";
   Session session({});
+  session.start_live(invented_capture(6, 0));
+  ASSERT_TRUE(settle(session));
+  EXPECT_EQ(session.save_refusal(), "it was stopped before its first block");
   session.start_live(invented_capture(6, 2));
   ASSERT_TRUE(settle(session));
-  EXPECT_THAT(std::string(session.save_refusal()), HasSubstr("stopped before its end"));
+  ASSERT_EQ(session.save_refusal(), "");
+  session.save_recording(folder.file("mine.h5"), true);
+  EXPECT_THAT(session.state().notice.text, HasSubstr("replaces none"));
+  session.save_recording(folder.file("run.h5"), false);
+  ASSERT_TRUE(settle(session));
+  EXPECT_THAT(session.state().notice.text, HasSubstr("up to its last block"));
+  const auto saved = recording::open_recording(folder.file("run.h5").string());
+  EXPECT_FALSE(saved->info()->complete);
+  EXPECT_EQ(saved->info()->runs[0].blocks_done, 2);
+  EXPECT_EQ(saved->keys(0, 0, 1), session.state().recording->keys(0, 0, 1));
 }
 
 TEST(Session, ALiveRunWithAFileIsNotKeptTwice) {

@@ -47,6 +47,24 @@ class RoundTrip : public ::testing::TestWithParam<Kind> {
   std::unique_ptr<SyntheticCapture> capture_;
 };
 
+// Before the first prompt's end, after it, while tokens are generated, and in the second run.
+TEST(HandOver, OfWhatWasCutShortGivesTheBlocksThatThereAre) {
+  for (const SyntheticOptions& options : {SyntheticOptions(), sinks_and_experts()}) {
+    const SyntheticCapture capture(options);
+    for (const int n_blocks : {0, 1, 3, 6, 7, 8, 10, 12, 13, 19, 21}) {
+      const test::ScratchFolder folder;
+      const auto memory = MemoryRecording::create();
+      capture.send(*memory, n_blocks);
+      memory->end(false);
+      hand_over(*memory, *make_recording_writer(folder.file("cut.h5"), false));
+      const auto saved = open_recording(folder.file("cut.h5").string());
+      EXPECT_FALSE(saved->info()->complete);
+      expect_same(*memory, *saved);
+      EXPECT_FALSE(::testing::Test::HasFailure()) << "after " << n_blocks << " blocks";
+    }
+  }
+}
+
 TEST_P(RoundTrip, GivesTheSameAsMemory) {
   const auto recording = record();
   auto memory = MemoryRecording::create();
