@@ -21,7 +21,7 @@ namespace keyscope::window {
 
 namespace {
 
-constexpr float kProjectionPx = 100, kColourPx = 150, kControlGapPx = 8;
+constexpr float kProjectionPx = 100, kColourPx = 150, kLeastColourPx = 60, kControlGapPx = 8;
 
 std::string with_capital(std::string text) {
   if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
@@ -49,11 +49,18 @@ void draw_projection(PanelContext& context, figures::KeyspaceLook look) {
   ImGui::EndCombo();
 }
 
+// The room that the two boxes to tick take, with what keeps them apart.
+float ticks_width(const PanelContext& context) {
+  return 2 * (ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x) +
+         text_size(context.fonts.regular, "QueriesHexagons").x + context.px(2 * kControlGapPx);
+}
+
 void draw_colour(PanelContext& context, figures::KeyspaceLook look) {
   const auto& state = context.state();
   const auto choices = figures::key_colour_choices();
   const auto chosen = std::ranges::find(choices, look.colour, &figures::KeyColourChoice::colour);
-  ImGui::SetNextItemWidth(context.px(kColourPx));
+  ImGui::SetNextItemWidth(std::clamp(ImGui::GetContentRegionAvail().x - ticks_width(context),
+                                     context.px(kLeastColourPx), context.px(kColourPx)));
   const bool open = ImGui::BeginCombo("##colour", chosen->label.data());
   note_widget(context, "colour");
   if (!open) {
@@ -105,9 +112,7 @@ void draw_density(PanelContext& context, figures::KeyspaceLook look) {
 
 // The room that they take on one line, in pixels.
 float keyspace_controls_width(const PanelContext& context) {
-  return context.px(kProjectionPx + kColourPx + 3 * kControlGapPx) +
-         2 * (ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x) +
-         text_size(context.fonts.regular, "QueriesHexagons").x;
+  return context.px(kProjectionPx + kColourPx + kControlGapPx) + ticks_width(context);
 }
 
 // How the key space is shown: projection, what colours say, and whether queries are there. What the recording
