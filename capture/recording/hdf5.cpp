@@ -51,10 +51,12 @@ Handle creation_properties(const DatasetOptions& options, const std::string& whe
   return properties;
 }
 
+constexpr std::size_t kChunkSlots = 521;  // the default
+
 Handle access_properties(std::size_t cache_bytes, const std::string& where) {
   Handle properties = own(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, where, "make properties");
-  // 521 slots, the default; no chunk is dropped from the cache before it must be.
-  check(H5Pset_chunk_cache(properties.id(), 521, cache_bytes, 0), where, "set the chunk cache");
+  // No chunk is dropped from the cache before it must be.
+  check(H5Pset_chunk_cache(properties.id(), kChunkSlots, cache_bytes, 0), where, "set the chunk cache");
   return properties;
 }
 
@@ -74,6 +76,8 @@ Handle file_properties(const std::string& where) {
   Handle properties = own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "make properties");
   check(H5Pset_fclose_degree(properties.id(), H5F_CLOSE_STRONG), where, "set properties");
   check(H5Pset_meta_block_size(properties.id(), kMetadataBlockBytes), where, "set properties");
+  // Of datasets for which none is asked; the first number means nothing.
+  check(H5Pset_cache(properties.id(), 0, kChunkSlots, 0, 0), where, "set the chunk cache");
   return properties;
 }
 
@@ -352,7 +356,7 @@ bool Group::has(const std::string& name) const {
 bool Group::has_group(const std::string& name) const { return member_type(name) == H5I_GROUP; }
 bool Group::has_dataset(const std::string& name) const { return member_type(name) == H5I_DATASET; }
 
-void Group::expect_member(const std::string& name, H5I_type_t type) const {
+Handle Group::open_member(const std::string& name, H5I_type_t type) const {
   const char* expected = type == H5I_GROUP ? "group" : "dataset";
   if (!is_member_name(name))
     throw FileError(
@@ -363,8 +367,10 @@ void Group::expect_member(const std::string& name, H5I_type_t type) const {
   if (link.type != H5L_TYPE_HARD)
     throw FileError(fmt::format("{}: '{}' is {} link; refused, a {} was expected in this place", where_, name,
                                 link.type == H5L_TYPE_SOFT ? "a soft" : "an external", expected));
-  if (member_type(name) != type)
+  Handle object = own(H5Oopen(id(), name.c_str(), H5P_DEFAULT), H5Oclose, where_, "open " + name);
+  if (H5Iget_type(object.id()) != type)
     throw FileError(fmt::format("{}: '{}' is not a {}, as was expected", where_, name, expected));
+  return object;
 }
 
 Group Group::open_group(const std::string& name) const {
@@ -374,13 +380,13 @@ Group Group::open_group(const std::string& name) const {
 
 Group Group::peek(const std::string& name) const {
   const Lock lock(where_);
-  expect_member(name, H5I_GROUP);
-  return {own(H5Gopen2(id(), name.c_str(), H5P_DEFAULT), H5Gclose, where_, "open group " + name), file_,
-          path_of(name), file_bytes_, sources_};
+  return {open_member(name, H5I_GROUP), file_, path_of(name), file_bytes_, sources_};
 }
 
 Handle Group::open_data(const std::string& name, std::size_t cache_bytes) const {
-  expect_member(name, H5I_DATASET);
+  Handle object = open_member(name, H5I_DATASET);
+  if (cache_bytes == 0) return object;
+  object.reset();  // while it is open, no other cache can be had
   const std::string where = fmt::format("{}: {}", file_, path_of(name));
   const Handle access = access_properties(cache_bytes, where);
   return own(H5Dopen2(id(), name.c_str(), access.id()), H5Dclose, where, "open the dataset");

@@ -67,7 +67,7 @@ class Group : public Node {
  private:
   std::string path_of(const std::string& name) const;
   H5I_type_t member_type(const std::string& name) const;  // H5I_BADID: not there, or not by a hard link
-  void expect_member(const std::string& name, H5I_type_t type) const;
+  Handle open_member(const std::string& name, H5I_type_t type) const;
   Handle open_data(const std::string& name, std::size_t cache_bytes) const;
 
   std::string file_;
