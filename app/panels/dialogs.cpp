@@ -187,13 +187,13 @@ void Dialogs::choose_file(PanelContext& context) {
   const auto& state = context.state();
   std::error_code error;
   const fs::path shown = state.path.empty() ? fs::path() : fs::path(state.path).parent_path();
-  if (!listed_.folder.empty())
-    list(listed_.folder);  // files come and go
+  if (!files_.folder().empty())
+    files_.list(files_.folder());  // files come and go
   else
-    list(shown.empty() ? fs::current_path(error) : shown);
+    files_.list(shown.empty() ? fs::current_path(error) : shown);
   if (desktop_.ask({session::DesktopDialog::Kind::kOpen,
                     "Open a recording or figures",
-                    listed_.folder / "",
+                    files_.folder() / "",
                     {"*.h5", "*.hdf5", "*.nxs", "*.h5.part"}}))
     return wait_for(Wanted::kOpen);
 }
@@ -209,7 +209,7 @@ void Dialogs::take_choice(PanelContext& context) {
   if (!chosen) return;
   switch (wanted_) {
     case Wanted::kOpen:
-      listed_ = session::list_folder(fs::path(*chosen).parent_path());
+      files_.list(fs::path(*chosen).parent_path());
       return open_file(*chosen, context);
     case Wanted::kExport:
       export_path_ = std::move(*chosen);
@@ -252,82 +252,16 @@ void Dialogs::draw_refusal(const PanelContext& context) {
   ImGui::PopStyleColor();
 }
 
-// Lists a folder, in which nothing is looked for yet.
-void Dialogs::list(const fs::path& folder) {
-  listed_ = session::list_folder(folder);
-  typed_from_ = listed_.folder;
-  typed_.clear();
-  cursor_ = -1;
-}
-
-// Goes into a folder, or opens a file.
-void Dialogs::enter(const session::FolderEntry& entry, PanelContext& context) {
-  const fs::path path = (listed_.folder / entry.name).lexically_normal();
-  if (!entry.is_folder()) return open_file(path.string(), context);
-  list(path);
-  refocus_ = true;
-}
-
-void Dialogs::draw_folder(PanelContext& context, const std::vector<session::FolderEntry>& entries) {
-  ImGui::BeginChild("files", {0, context.px(260)}, ImGuiChildFlags_Borders);
-  const session::FolderEntry* chosen = nullptr;
-  ImGuiListClipper clipper;  // a folder may hold thousands: those in sight are drawn
-  clipper.Begin(static_cast<int>(entries.size()));
-  while (clipper.Step())
-    for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
-      const session::FolderEntry& entry = entries[i];
-      const float left = ImGui::GetCursorPosX(), room = ImGui::GetContentRegionAvail().x;
-      if (ImGui::Selectable(entry.name.c_str(), i == cursor_)) chosen = &entry;
-      note_widget(context, fmt::format("file_{}", i));
-      if (entry.is_folder()) continue;
-      const std::string about = fmt::format("{}   {}", bytes_text(entry.bytes), entry.changed);
-      ImGui::SameLine(left + room - text_size(context.fonts.regular, about).x);
-      dim_text(context, about);
-    }
-  if (!listed_.error.empty()) ImGui::TextWrapped("%s", listed_.error.c_str());
-  if (entries.empty() && listed_.error.empty())
-    dim_text(context, typed_.empty() ? "no recordings or figures (*.h5) here" : "no such name here");
-  ImGui::EndChild();
-  if (chosen != nullptr) enter(session::FolderEntry(*chosen), context);
-}
-
 void Dialogs::draw_open(PanelContext& context) {
   if (std::exchange(just_opened_, false)) {
     choose_file(context);
     if (open_ != Dialog::kOpen) return;
-    refocus_ = true;
   }
   begin_dialog(context, "Open a recording", 640);
-  dim_text(context,
-           fit_text(context.fonts.regular, listed_.folder.string(), ImGui::GetContentRegionAvail().x));
-  if (std::exchange(refocus_, false)) ImGui::SetKeyboardFocusHere();
-  ImGui::SetNextItemWidth(-1);
-  const bool entered = text_field(context, "##path", "a part of a name, or a path", &typed_,
-                                  ImGuiInputTextFlags_EnterReturnsTrue);
-  const session::TypedPath typed = session::read_typed_path(typed_from_, typed_);
-  if (typed.folder != listed_.folder) listed_ = session::list_folder(typed.folder);
-  const auto entries = session::entries_with(listed_, typed.part);
-  const int n = static_cast<int>(entries.size());
-  if (ImGui::IsKeyPressed(ImGuiKey_DownArrow)) cursor_ = std::min(cursor_ + 1, n - 1);
-  if (ImGui::IsKeyPressed(ImGuiKey_UpArrow)) cursor_ = std::max(cursor_ - 1, 0);
-  cursor_ = std::min(cursor_, n - 1);
-  draw_folder(context, entries);
-  const bool go = ImGui::Button("Open", {context.px(110), 0}) || entered;
+  const auto chosen = files_.draw(context);
   ImGui::SameLine();
   if (ImGui::Button("Close", {context.px(90), 0})) close();
-  if (go && open_ == Dialog::kOpen) {
-    std::error_code error;
-    const fs::path exact = listed_.folder / typed.part;
-    if (cursor_ >= 0)
-      enter(entries[cursor_], context);
-    else if (!typed.part.empty() && fs::is_regular_file(exact, error))
-      open_file(exact.string(), context);
-    else if (!typed.part.empty() && n == 1)
-      enter(entries.front(), context);
-    else if (fs::is_directory(exact, error))
-      list(exact);
-    refocus_ = true;
-  }
+  if (chosen) open_file(*chosen, context);
   end_dialog();
 }
 

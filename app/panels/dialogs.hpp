@@ -1,6 +1,8 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,33 @@
 #include "app/session/file_choice.hpp"
 
 namespace keyscope::window {
+
+// A folder's list in which a file is chosen, by the mouse, by the arrow keys, or by typing a part of its name
+// or a path: where the desktop has no dialog of its own.
+class FileList {
+ public:
+  void list(const std::filesystem::path& folder);  // nothing is looked for in it yet
+  const std::filesystem::path& folder() const { return listed_.folder; }
+
+  // The folder's name, the field, the list, and the button that opens what is chosen; returns the file that
+  // was.
+  std::optional<std::string> draw(PanelContext& context);
+
+ private:
+  std::optional<std::string> enter(const session::FolderEntry& entry);
+  std::optional<session::FolderEntry> draw_entries(PanelContext& context,
+                                                   const std::vector<session::FolderEntry>& entries) const;
+  std::optional<std::string> choose(const std::vector<session::FolderEntry>& entries,
+                                    const std::string& part);
+
+  session::FolderList listed_;
+  // What is typed, from the folder that was listed when typing began: the field owns its text while it is
+  // typed into, however many folders are gone through.
+  std::filesystem::path typed_from_;
+  std::string typed_;
+  int cursor_ = -1;       // by the arrow keys; -1: nowhere
+  bool refocus_ = false;  // the field is typed into in the next frame
+};
 
 // The window's dialogs; at most one is open.
 class Dialogs {
@@ -35,10 +64,7 @@ class Dialogs {
   enum class Wanted { kOpen, kExport, kSave };  // the path that the desktop's dialog is asked for
 
   void draw_open(PanelContext& context);
-  void draw_folder(PanelContext& context, const std::vector<session::FolderEntry>& entries);
   void open_file(const std::string& path, PanelContext& context);
-  void list(const std::filesystem::path& folder);
-  void enter(const session::FolderEntry& entry, PanelContext& context);
   void choose_file(PanelContext& context);
   void wait_for(Wanted wanted);
   void take_choice(PanelContext& context);
@@ -55,13 +81,7 @@ class Dialogs {
 
   Dialog open_ = Dialog::kNone;
   bool just_opened_ = false;
-  session::FolderList listed_;  // what can be opened
-  // What is typed, from the folder that was listed when typing began: the field owns its text while it is
-  // typed into, however many folders are gone through.
-  std::filesystem::path typed_from_;
-  std::string typed_;
-  int cursor_ = -1;       // by the arrow keys; -1: nowhere
-  bool refocus_ = false;  // the path is typed into in the next frame
+  FileList files_;
   std::string export_path_ = "keyspace.svg";
   session::ExportChoice export_choice_;
   std::string save_path_ = "run.h5";

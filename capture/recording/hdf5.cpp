@@ -374,13 +374,18 @@ Handle Group::open_member(const std::string& name, H5I_type_t type) const {
 }
 
 Group Group::open_group(const std::string& name) const {
-  if (path_ == "/" && file_bytes_ > 0) require_sound(file_, name);
-  return peek(name);
+  if (path_ != "/" || file_bytes_ == 0) return peek(name);
+  auto texts = require_sound(file_, name);
+  Group group = peek(name);
+  group.use_texts(std::move(texts));
+  return group;
 }
 
 Group Group::peek(const std::string& name) const {
   const Lock lock(where_);
-  return {open_member(name, H5I_GROUP), file_, path_of(name), file_bytes_, sources_};
+  Group group{open_member(name, H5I_GROUP), file_, path_of(name), file_bytes_, sources_};
+  group.use_texts(texts_);
+  return group;
 }
 
 Handle Group::open_data(const std::string& name, std::size_t cache_bytes) const {
@@ -401,6 +406,7 @@ Dataset Group::open_dataset(const std::string& name, std::size_t cache_bytes, co
       return sources_->open_dataset(*source, where, cache_bytes, needed);
   refuse_foreign_storage(handle.id(), where);
   Dataset dataset(std::move(handle), where);
+  dataset.use_texts(texts_);
   if (file_bytes_ > 0) refuse_overdeclared(dataset, needed, file_bytes_);
   return dataset;
 }
@@ -446,7 +452,7 @@ File File::open(const std::filesystem::path& path, bool follow) {
   const auto bytes = std::filesystem::file_size(path, error);
   if (error) throw FileError(fmt::format("{}: cannot open: {}", path.string(), error.message()));
   if (const Descriptor readable(path, O_RDONLY); readable.id() < 0) fail_to("open", path.string(), errno);
-  require_sound(path);
+  auto texts = require_sound(path);
   const std::string name = path.string();
   const Lock lock(name);
   if (H5Fis_hdf5(path.c_str()) == 0)
@@ -457,14 +463,17 @@ File File::open(const std::filesystem::path& path, bool follow) {
   const Handle access = file_properties(path.string());
   use_input_driver(access.id(), path.string());
   File file{open_to_read(path.string(), access.id()), path.string(), bytes};
+  file.texts_ = std::move(texts);
   if (follow) file.sources_ = std::make_shared<Sources>(folder_of(path));
   return file;
 }
 
 Group File::root() const {
   const Lock lock(name_);
-  return {own(H5Gopen2(handle_.id(), "/", H5P_DEFAULT), H5Gclose, name_, "open /"), name_, "/", bytes_,
-          sources_};
+  Group root{own(H5Gopen2(handle_.id(), "/", H5P_DEFAULT), H5Gclose, name_, "open /"), name_, "/", bytes_,
+             sources_};
+  root.use_texts(texts_);
+  return root;
 }
 
 File::~File() { abandon(); }

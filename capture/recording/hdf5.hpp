@@ -123,6 +123,7 @@ class File {
 
   std::string name_;
   std::uint64_t bytes_ = 0;              // of an existing file
+  std::shared_ptr<const Texts> texts_;   // of an existing file: see require_sound
   std::unique_ptr<OutputState> output_;  // of a file being written; outlives the handle
   std::shared_ptr<Sources> sources_;
   Handle handle_;

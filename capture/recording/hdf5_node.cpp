@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/errors.hpp"
+#include "capture/recording/hdf5_walk.hpp"
 
 namespace keyscope::recording {
 
@@ -179,6 +180,15 @@ constexpr std::size_t kVariableTextBytes = 16;
 
 }  // namespace
 
+void Texts::add(haddr_t object, std::string attribute, std::vector<std::string> texts) {
+  texts_.insert_or_assign({object, std::move(attribute)}, std::move(texts));
+}
+
+const std::vector<std::string>* Texts::find(haddr_t object, const std::string& attribute) const {
+  const auto found = texts_.find({object, attribute});
+  return found == texts_.end() ? nullptr : &found->second;
+}
+
 void Node::set_text(const std::string& name, const std::string& text) {
   const Lock lock;
   const Handle type = variable_text_type(H5T_CSET_UTF8, where_);
@@ -264,8 +274,14 @@ std::vector<std::string> Node::texts(const std::string& name) const {
   const auto count = static_cast<std::size_t>(n);
   const bool variable = check(H5Tis_variable_str(type.id()), where, "read its type") > 0;
   require_stored(attribute.id(), count, variable ? kVariableTextBytes : H5Tget_size(type.id()), where);
-  if (variable) return read_variable(attribute.id(), space.id(), H5Tget_cset(type.id()), count, where);
-  return read_fixed(attribute.id(), type.id(), count, where);
+  if (!variable) return read_fixed(attribute.id(), type.id(), count, where);
+  if (!texts_) return read_variable(attribute.id(), space.id(), H5Tget_cset(type.id()), count, where);
+  H5O_info_t object;
+  check(H5Oget_info2(id(), &object, H5O_INFO_BASIC), where, "look at its object");
+  const std::vector<std::string>* found = texts_->find(object.addr, name);
+  if (found == nullptr || found->size() != count)
+    throw FileError(fmt::format("{}: cannot read its text; {}", where, kAsWritten));
+  return *found;
 }
 
 std::string Node::text(const std::string& name) const {

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -97,6 +99,19 @@ inline Handle own(hid_t id, Handle::Release release, std::string_view where, std
   return {check(id, where, action), release};
 }
 
+// Texts of variable length, as a process of its own has read them: by the address of the object that has
+// them, and the attribute's name. They lie in heaps, where a damaged file may lead HDF5 beyond an array; what
+// is there is another thing in every process, so that what one of them has survived may bring down another.
+class Texts {
+ public:
+  void add(haddr_t object, std::string attribute, std::vector<std::string> texts);
+  // Null: there are none that could be read.
+  const std::vector<std::string>* find(haddr_t object, const std::string& attribute) const;
+
+ private:
+  std::map<std::pair<haddr_t, std::string>, std::vector<std::string>> texts_;
+};
+
 // Something that carries attributes: a group or a dataset. Text attributes are variable-length UTF-8,
 // integers are int64. Getters accept fixed-length text and any integer width too, as other writers produce
 // them, and
@@ -117,6 +132,9 @@ class Node {
   std::int64_t integer(const std::string& name) const;
   std::vector<std::int64_t> integers(const std::string& name) const;
 
+  // From now on these are the file's texts of variable length; null: HDF5 reads them here.
+  void use_texts(std::shared_ptr<const Texts> texts) { texts_ = std::move(texts); }
+
   const std::string& where() const { return where_; }  // "file: /path/in/it"
   hid_t id() const { return handle_.id(); }
 
@@ -126,6 +144,7 @@ class Node {
 
   Handle handle_;
   std::string where_;
+  std::shared_ptr<const Texts> texts_;
 
  private:
   Handle open_attribute(const std::string& name) const;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -18,6 +19,7 @@
 #include <tuple>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <hdf5.h>
 #include <malloc.h>
@@ -28,6 +30,7 @@
 #include <unistd.h>
 
 #include "base/errors.hpp"
+#include "base/files.hpp"
 #include "capture/recording/hdf5_drivers.hpp"
 #include "capture/recording/hdf5_node.hpp"
 
@@ -79,9 +82,97 @@ bool went(herr_t result) {
   return false;
 }
 
+// The end of a pipe at which the walking process hands over texts; what they are one after another as bytes,
+// numbers in eight of them.
+class TextSender {
+ public:
+  explicit TextSender(int descriptor) : descriptor_(descriptor) {}
+
+  void send(haddr_t object, const std::string& attribute, const std::vector<std::string_view>& texts) {
+    put(object);
+    put(attribute);
+    put(texts.size());
+    for (const std::string_view text : texts) put(text);
+    if (waiting_.size() >= kMostWaiting) flush();
+  }
+
+  void flush() {
+    for (std::size_t done = 0; done < waiting_.size();) {
+      const ssize_t n = write(descriptor_, waiting_.data() + done, waiting_.size() - done);
+      if (n < 0 && errno != EINTR) _exit(1);
+      done += static_cast<std::size_t>(std::max<ssize_t>(n, 0));
+    }
+    waiting_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kMostWaiting = std::size_t{1} << 16U;
+
+  void put(std::uint64_t number) {
+    waiting_.append(reinterpret_cast<const char*>(&number), sizeof number);
+    n_bytes_ += sizeof number;
+  }
+  void put(std::string_view text) {
+    put(std::uint64_t{text.size()});
+    n_bytes_ += text.size();
+    if (n_bytes_ > kMostMemory) throw TooLarge();  // of the other process as well
+    waiting_ += text;
+  }
+
+  int descriptor_;
+  std::string waiting_;
+  std::uint64_t n_bytes_ = 0;
+};
+
+// The other end: what was sent, up to its end.
+class TextReceiver {
+ public:
+  explicit TextReceiver(int descriptor) {
+    std::array<char, 1 << 16> bytes;
+    for (;;) {
+      const ssize_t n = ::read(descriptor, bytes.data(), bytes.size());
+      if (n == 0 || (n < 0 && errno != EINTR)) break;
+      sent_.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    }
+    rest_ = sent_;
+  }
+  TextReceiver(const TextReceiver&) = delete;
+  TextReceiver& operator=(const TextReceiver&) = delete;
+
+  std::shared_ptr<const Texts> texts() {
+    auto texts = std::make_shared<Texts>();
+    while (!rest_.empty()) {
+      const haddr_t object = number();
+      std::string attribute = text();
+      std::vector<std::string> found;
+      for (std::uint64_t left = number(); left > 0 && !rest_.empty(); --left) found.push_back(text());
+      texts->add(object, std::move(attribute), std::move(found));
+    }
+    return texts;
+  }
+
+ private:
+  std::uint64_t number() {
+    std::uint64_t number = 0;
+    std::memcpy(&number, rest_.data(), std::min(rest_.size(), sizeof number));
+    rest_.remove_prefix(std::min(rest_.size(), sizeof number));
+    return number;
+  }
+  std::string text() {
+    const std::uint64_t size = number();
+    std::string text(rest_.substr(0, size));
+    rest_.remove_prefix(text.size());
+    return text;
+  }
+
+  std::string sent_;
+  std::string_view rest_;
+};
+
 class Walk {
  public:
-  Walk(const std::string& file, Footprint& footprint) : footprint_(footprint) {
+  Walk(const std::string& file, Footprint& footprint, TextSender& texts)
+      : footprint_(footprint), texts_(texts) {
     footprint_.be_at("/");
     const Handle access = held(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
     use_input_driver(access.id(), file);
@@ -145,21 +236,28 @@ class Walk {
 
   void look_at_attributes(hid_t object, const std::string& path) {
     H5O_info_t info;
-    if (!went(H5Oget_info2(object, &info, H5O_INFO_NUM_ATTRS))) return;
+    if (!went(H5Oget_info2(object, &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS))) return;
     went(H5Aexists(object, "\n"));  // looks at every name on another way than those by number do
     for (hsize_t i = 0; i < info.num_attrs; ++i) {
       footprint_.be_at(fmt::format("{}, attribute {}", path, i));
       const Handle attribute = held(
           H5Aopen_by_idx(object, ".", H5_INDEX_NAME, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
       if (!attribute) continue;
-      std::array<char, 128> name{};
-      if (H5Aget_name(attribute.id(), name.size(), name.data()) > 0)
-        footprint_.be_at(fmt::format("{}, attribute '{}'", path, name.data()));
-      read(attribute.id());
+      const std::string name = attribute_name(attribute.id());
+      if (!name.empty()) footprint_.be_at(fmt::format("{}, attribute '{}'", path, name));
+      read(attribute.id(), info.addr, name);
     }
   }
 
-  void read(hid_t attribute) {
+  static std::string attribute_name(hid_t attribute) {
+    const ssize_t length = H5Aget_name(attribute, 0, nullptr);
+    if (!went(length < 0 ? -1 : 0)) return {};
+    std::string name(static_cast<std::size_t>(length), '\0');
+    return went(H5Aget_name(attribute, name.size() + 1, name.data()) < 0 ? -1 : 0) ? name : std::string();
+  }
+
+  //   object: that has it
+  void read(hid_t attribute, haddr_t object, const std::string& name) {
     const Handle type = held(H5Aget_type(attribute), H5Tclose),
                  space = held(H5Aget_space(attribute), H5Sclose);
     if (!type || !space) return;
@@ -169,6 +267,13 @@ class Walk {
     if (static_cast<std::uint64_t>(n) > kMostMemory / size) throw TooLarge();
     std::vector<std::byte> values(static_cast<std::size_t>(n) * size);
     if (!went(H5Aread(attribute, type.id(), values.data()))) return;
+    if (H5Tis_variable_str(type.id()) > 0) {
+      std::vector<const char*> raw(static_cast<std::size_t>(n));
+      std::memcpy(raw.data(), values.data(), raw.size() * sizeof(const char*));
+      std::vector<std::string_view> texts;
+      for (const char* text : raw) texts.emplace_back(text == nullptr ? "" : text);
+      texts_.send(object, name, texts);
+    }
     if (H5Tdetect_class(type.id(), H5T_VLEN) > 0 || H5Tis_variable_str(type.id()) > 0)
       H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, values.data());
   }
@@ -188,6 +293,7 @@ class Walk {
   }
 
   Footprint& footprint_;
+  TextSender& texts_;
   Handle file_;
   std::set<haddr_t> seen_;
 };
@@ -218,8 +324,12 @@ void limit(int resource, rlim_t most) {
 
 // Never returns, whatever is thrown: no destructor, no buffer and no file of this process is the copy's to
 // end.
-[[noreturn]] void walk_and_exit(const std::string& file, const std::string& part, Footprint& footprint) {
-  close_range(3, ~0U, 0);  // locks of the process that this one is a copy of
+//   pipe: where texts are handed over
+[[noreturn]] void walk_and_exit(const std::string& file, const std::string& part, int pipe,
+                                Footprint& footprint) {
+  constexpr int kPipe = STDERR_FILENO + 1;
+  if (pipe != kPipe && dup2(pipe, kPipe) < 0) _exit(1);
+  close_range(kPipe + 1, ~0U, 0);  // locks of the process that this one is a copy of
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGXCPU})
     std::signal(signal, SIG_DFL);
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_IGN);  // which it ends soon enough for
@@ -231,7 +341,9 @@ void limit(int resource, rlim_t most) {
   fill_memory();
   alarm(kMostWaitSeconds);
   try {
-    Walk(file, footprint).go(part);
+    TextSender texts(kPipe);
+    Walk(file, footprint, texts).go(part);
+    texts.flush();
     footprint.end = Footprint::End::kSound;
   } catch (const TooLarge&) {
     footprint.end = Footprint::End::kTooLarge;
@@ -280,22 +392,32 @@ std::string what_happened(int status, const rusage& used, Footprint::End end) {
   return fmt::format("it crashes {} ({})", library, signal == 0 ? "an exit" : strsignal(signal));
 }
 
-// Returns whether all of the file was walked.
-bool walk_apart(const std::string& file, const std::string& part) {
+// What a walk has found.
+struct WalkResult {
+  bool all = false;  // the file was walked, and not the part alone
+  std::shared_ptr<const Texts> texts;
+};
+
+WalkResult walk_apart(const std::string& file, const std::string& part) {
   const SharedFootprint footprint;
+  std::array<int, 2> ends{-1, -1};
   pid_t child = -1;
-  {
+  if (pipe2(ends.data(), O_CLOEXEC) == 0) {
     const Lock lock;  // so that the copy's HDF5 is at rest
     child = fork();
-    if (child == 0) walk_and_exit(file, part, *footprint);
+    if (child == 0) walk_and_exit(file, part, ends[1], *footprint);
   }
+  const int error = errno;
+  const Descriptor receiving(ends[0]);
+  if (ends[1] >= 0) close(ends[1]);
   if (child < 0)
-    throw FileError(fmt::format("{}: no process to check it in: {}", file, std::strerror(errno)));
+    throw FileError(fmt::format("{}: no process to check it in: {}", file, std::strerror(error)));
+  TextReceiver received(receiving.id());
   int status = 0;
   rusage used{};
   while (wait4(child, &status, 0, &used) < 0)
     if (errno != EINTR) break;  // where children that end are ignored, the footprint alone tells
-  if (footprint->end == Footprint::End::kSound) return footprint->all;
+  if (footprint->end == Footprint::End::kSound) return {footprint->all, received.texts()};
   throw FileError(fmt::format("{}: damaged at {}: {}; {}", file, footprint->place.data(),
                               what_happened(status, used, footprint->end), kAsWritten));
 }
@@ -347,11 +469,11 @@ void tell_of_crashes() {
 
 void walk_files(bool walk) { walks() = walk; }
 
-void require_sound(const std::filesystem::path& file, const std::string& part) {
+std::shared_ptr<const Texts> require_sound(const std::filesystem::path& file, const std::string& part) {
   static std::mutex guard;
-  static std::set<Walked> sound;
+  static std::map<Walked, std::shared_ptr<const Texts>> sound;
   struct stat about {};
-  if (!walks() || stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return;
+  if (!walks() || stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return nullptr;
   tell_of_crashes();
   const auto now = [&](const std::string& what) {
     return Walked{about.st_dev,         about.st_ino,          about.st_size,
@@ -360,11 +482,12 @@ void require_sound(const std::filesystem::path& file, const std::string& part) {
   const Walked this_part = now(part), all = now(kAllParts);
   {
     const std::lock_guard lock(guard);
-    if (sound.contains(this_part) || sound.contains(all)) return;
+    for (const Walked& walked : {this_part, all})
+      if (const auto found = sound.find(walked); found != sound.end()) return found->second;
   }
-  const bool walked_all = walk_apart(file.string(), part);
+  WalkResult found = walk_apart(file.string(), part);
   const std::lock_guard lock(guard);
-  sound.insert(walked_all ? all : this_part);
+  return sound[found.all ? all : this_part] = std::move(found.texts);
 }
 
 }  // namespace keyscope::recording::hdf5

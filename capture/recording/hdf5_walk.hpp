@@ -1,8 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
+
+#include "capture/recording/hdf5_node.hpp"
 
 namespace keyscope::recording::hdf5 {
 
@@ -10,11 +13,13 @@ namespace keyscope::recording::hdf5 {
 // this one: HDF5 1.10 follows addresses, sizes and trees that a changed byte has made up. The process has a
 // limit of memory and of time; it opens every object, reads every attribute and goes through the index of
 // every chunked dataset, and reads no row. What is merely wrong is left to whoever reads it.
+// The texts of variable length that it has read it hands over, so that nobody has HDF5 read them again.
 //   part: a group of the root that will be read, such as "entry_2"; empty: all of the file, or, where it has
 //   more than kMostParts parts, what these say of themselves and of their members
+//   returns null where nothing is walked: see walk_files
 //   throws FileError naming the place where it crashed, took too long or asked for too much
 //   A file that was found sound is not walked again while its inode, size and time stay what they are.
-void require_sound(const std::filesystem::path& file, const std::string& part = "");
+std::shared_ptr<const Texts> require_sound(const std::filesystem::path& file, const std::string& part = "");
 
 inline constexpr int kMostParts = 8;
 

@@ -147,6 +147,28 @@ TEST_F(DamagedHeap, APartIsWalkedWhereAFileHasMany) {
   EXPECT_TRUE(n_crashes > 0 || kNothingCrashes);
 }
 
+// What the walk has read nobody has HDF5 read again: here it would look for objects that are not there, and
+// crash.
+TEST_F(DamagedHeap, TextsAreThoseThatTheWalkHasRead) {
+  const std::string sound = bytes();
+  const auto written = std::filesystem::last_write_time(path_);
+  std::string changed = sound;
+  int n_changed = 0;
+  for (const std::size_t place : references(sound)) {
+    write(with(sound, place + 8, kNoSuchObject));
+    if (message().find("attribute '") == std::string::npos) continue;  // of something else, or read by nobody
+    changed = with(changed, place + 8, kNoSuchObject);
+    if (++n_changed == 5) break;
+  }
+  ASSERT_TRUE(n_changed == 5 || kNothingCrashes);
+  write(sound);
+  std::filesystem::last_write_time(path_, written);
+  ASSERT_EQ(message(), "");
+  write(changed);
+  std::filesystem::last_write_time(path_, written);
+  EXPECT_EQ(message(), "") << "and yet it is the file that was walked";
+}
+
 TEST(Walks, WhatIsNoFileIsNotTheirs) {
   EXPECT_NO_THROW(require_sound("/nowhere/at/all.h5"));
   EXPECT_NO_THROW(require_sound("/dev/null"));
