@@ -68,7 +68,6 @@ const std::vector<Room> kRooms{
 const Reasons kOneUser{
     {"app/commands/validate.hpp", "a study runs what `validate` would"},
     {"app/commands/view.hpp", "`bench view` and `bench live` open the window as `view` does"},
-    {"app/panels/dialogs.hpp", "the window holds its state"},
     {"app/panels/difference_view.hpp", "the window holds its state"},
     {"app/panels/figure_panel.hpp", "the window holds its state"},
     {"app/panels/filter_panel.hpp", "the window holds its state"},
