@@ -191,6 +191,7 @@ class HandOver {
   void hand_blocks(int run, const std::vector<int>& layers, bool prompt) {
     const RunInfo& about = info_->runs[run];
     std::vector<LayerSource> sources;
+    sources.reserve(layers.size());
     for (const int layer : layers) sources.emplace_back(recording_, *info_, run, layer);
     const std::int64_t n_prompt_blocks = std::min(about.plan.n_prompt_blocks, about.blocks_done);
     const std::int64_t first = prompt ? 0 : n_prompt_blocks;

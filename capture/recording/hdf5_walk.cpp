@@ -267,10 +267,11 @@ class Walk {
     if (static_cast<std::uint64_t>(n) > kMostMemory / size) throw TooLarge();
     std::vector<std::byte> values(static_cast<std::size_t>(n) * size);
     if (!went(H5Aread(attribute, type.id(), values.data()))) return;
-    if (H5Tis_variable_str(type.id()) > 0) {
+    if (H5Tis_variable_str(type.id()) > 0 && size == sizeof(const char*)) {
       std::vector<const char*> raw(static_cast<std::size_t>(n));
       std::memcpy(raw.data(), values.data(), raw.size() * sizeof(const char*));
       std::vector<std::string_view> texts;
+      texts.reserve(raw.size());
       for (const char* text : raw) texts.emplace_back(text == nullptr ? "" : text);
       texts_.send(object, name, texts);
     }
