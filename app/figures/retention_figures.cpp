@@ -106,6 +106,9 @@ std::string chance_of(const RecordingInfo& info, const std::vector<int>& runs) {
       const auto slots = recording::policy_options(plan);
       if (const auto split = slots.find("split"); split != slots.end() && split->second != "uniform")
         return "";
+      const auto granularity = slots.find("granularity");
+      const bool of_pages = granularity != slots.end() && granularity->second.starts_with("page");
+      if (of_pages || !plan.budgets.empty()) return "";  // sets are smaller than N, or not all as large
       budgets.insert(plan.budget);
     }
   if (budgets.size() != 1 || *budgets.begin() >= info.n_prompt()) return "";

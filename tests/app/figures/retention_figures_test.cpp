@@ -94,6 +94,16 @@ TEST(Overlap, TheCaptionSaysWhatChanceWouldGive) {
       << "the sum of C(10, i) C(30, 10 - i) / C(40, 10) i / (20 - i), 0.1484; not 10 / 70 = 0.1429";
 }
 
+TEST(Overlap, OfSetsOfUnlikeSizesTheCaptionSaysNothingOfChance) {
+  const FigureRequest request{.runs = {"keydiff", "sink"}};
+  FakeRecording own_budgets = three_runs();
+  own_budgets.edit_info().runs[1].plan.budgets = {10, 5, 5, 10};
+  EXPECT_THAT(overlap_figure(own_budgets, request).caption, Not(HasSubstr("at random")));
+  FakeRecording pages = three_runs();
+  pages.edit_info().runs[2].plan.parameters = R"({"granularity": "page:4"})";
+  EXPECT_THAT(overlap_figure(pages, request).caption, Not(HasSubstr("at random")));
+}
+
 TEST(Overlap, RefusesWhatIsNotThere) {
   EXPECT_THROW(overlap_figure(three_runs(), {.runs = {"none", "tova"}}), UsageError);
   EXPECT_THROW(overlap_figure(three_runs(), {.runs = {"none", "keydiff"}, .block = 5}), UsageError);
