@@ -57,10 +57,6 @@ figures::Range range_of(double low, double high, double first, double last) {
   return {std::max(low, std::min(first, last)), std::min(high, std::max(first, last))};
 }
 
-}  // namespace
-
-namespace {
-
 // Whether labels along x would run together.
 bool is_crowded(const DrawContext& context, const std::vector<Tick>& ticks, double per_unit) {
   const auto half = [&](const Tick& tick) { return 0.5F * text_size(context.fonts.small, tick.label).x; };

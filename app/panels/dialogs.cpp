@@ -137,7 +137,7 @@ void end_dialog() {
 
 void Dialogs::open(Dialog dialog) {
   open_ = dialog;
-  just_opened_ = true;
+  just_opened_ = refocus_ = true;
   refusal_.clear();
 }
 
@@ -228,6 +228,7 @@ bool Dialogs::draw_path(PanelContext& context, std::string& path, bool& replace,
                         Wanted wanted) {
   const bool browse = !session::DesktopDialog::program().empty();
   const float button = context.px(90);
+  if (std::exchange(refocus_, false)) ImGui::SetKeyboardFocusHere();
   ImGui::SetNextItemWidth(browse ? -button - ImGui::GetStyle().ItemSpacing.x : -1);
   const bool entered = text_field(context, "##path", "", &path, ImGuiInputTextFlags_EnterReturnsTrue);
   if (ImGui::IsItemEdited()) {
@@ -352,10 +353,7 @@ void Dialogs::draw_export(PanelContext& context) {
   const bool picture = session::has_picture(state.view);
   if (picture) draw_preview(context);
   if (picture) draw_page_choices(context);
-  if (just_opened_) {
-    ImGui::SetKeyboardFocusHere();
-    propose_name(context);
-  }
+  if (just_opened_) propose_name(context);
   const bool entered =
       draw_path(context, export_path_, export_choice_.page.replace, "Export this view", Wanted::kExport);
   ImGui::PushTextWrapPos(0);
@@ -380,9 +378,8 @@ void Dialogs::draw_export(PanelContext& context) {
       context.session.export_view(export_path_, export_choice_);
       export_choice_.page.replace = false;  // asked for anew, file by file
       close();
-    } else {
-      ImGui::SetKeyboardFocusHere(-1);
     }
+    refocus_ = true;
   }
   ImGui::SameLine();
   if (ImGui::Button("Close", {context.px(90), 0})) close();
@@ -397,14 +394,12 @@ void Dialogs::draw_export(PanelContext& context) {
 }
 
 void Dialogs::draw_save(PanelContext& context) {
+  if (!context.state().loaded()) return close();  // a file of figures was dropped meanwhile
   begin_dialog(context, "Save this run as a recording", 600);
   const bool whole = context.state().info->complete;
   dim_text(context, whole ? "A recording (.h5), as a capture writes it; every command reads it"
                           : "A recording (.h5) up to the last block; every command reads it");
-  if (just_opened_) {
-    ImGui::SetKeyboardFocusHere();
-    save_replace_ = false;
-  }
+  if (just_opened_) save_replace_ = false;
   const bool entered =
       draw_path(context, save_path_, save_replace_, "Save this run as a recording", Wanted::kSave);
   draw_refusal(context);
@@ -417,7 +412,10 @@ void Dialogs::draw_save(PanelContext& context) {
     ImGui::SameLine(0, context.px(18));
     tick_box(context, "Replace the file that is there", &save_replace_);
   }
-  if (go) refusal_ = context.session.save_refusal(save_path_, save_replace_);
+  if (go) {
+    refusal_ = context.session.save_refusal(save_path_, save_replace_);
+    refocus_ = true;
+  }
   if (go && refusal_.empty()) {
     context.session.save_recording(save_path_, save_replace_);
     save_replace_ = false;

@@ -81,6 +81,7 @@ class Dialogs {
 
   Dialog open_ = Dialog::kNone;
   bool just_opened_ = false;
+  bool refocus_ = false;  // the path is typed into in the next frame
   FileList files_;
   std::string export_path_ = "keyspace.svg";
   session::ExportChoice export_choice_;

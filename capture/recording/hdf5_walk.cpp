@@ -82,8 +82,8 @@ bool went(herr_t result) {
   return false;
 }
 
-// The end of a pipe at which the walking process hands over texts; what they are one after another as bytes,
-// numbers in eight of them.
+// The end of a pipe at which the walking process hands over texts: of each attribute its object's address,
+// its name, and how many texts follow. Numbers take eight bytes, and a text comes after its length.
 class TextSender {
  public:
   explicit TextSender(int descriptor) : descriptor_(descriptor) {}
